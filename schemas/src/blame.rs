@@ -1,0 +1,58 @@
+//! Whose problem an error is.
+
+/// The party that can make an error go away.
+///
+/// One word, used three times: it picks the exit code of the process, labels
+/// the error counter of the proxy, and tells the reader of a log line whose
+/// pager should ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Blame {
+    /// The operator: the command line cannot be understood.
+    Usage,
+    /// The operator: a flag, a variable or a file of settings has a bad value.
+    Config,
+    /// Whoever made the input: a capture, a set or a run cannot be used.
+    Data,
+    /// Whoever runs the server we talk to.
+    Target,
+    /// Whoever runs the machine: disk full, permission denied, too slow to keep a schedule.
+    Host,
+    /// The drain deadline cut something short.
+    Drain,
+    /// Us.
+    Bug,
+}
+
+impl Blame {
+    /// The exit code of a process that ends with such an error (`docs/exit-codes.md`).
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Usage => 2,
+            Self::Data => 65,
+            Self::Target => 69,
+            Self::Bug => 70,
+            Self::Host => 74,
+            Self::Drain => 75,
+            Self::Config => 78,
+        }
+    }
+
+    /// The word used in metrics and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::Config => "config",
+            Self::Data => "data",
+            Self::Target => "target",
+            Self::Host => "host",
+            Self::Drain => "drain",
+            Self::Bug => "bug",
+        }
+    }
+}
+
+/// An error that knows who must act on it.
+pub trait Blamed: std::error::Error {
+    /// The party that can make this error go away.
+    fn blame(&self) -> Blame;
+}

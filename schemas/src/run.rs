@@ -1,0 +1,161 @@
+//! One replay of one set against one target.
+//!
+//! The columns: [`v1`] and `schemas/spec/run-v1.md`.
+
+use crate::capture::Outcome;
+use crate::column::Column;
+use crate::file::{Error, Format, Reader, Row};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub mod v1;
+
+/// The format that this build writes.
+pub const FORMAT: Format = Format { name: "run", version: 1 };
+
+/// What the run was, and whether it can be trusted.
+pub const RUN: &str = "run.json";
+/// One row a dispatch.
+pub const TURNS: &str = "turns.parquet";
+/// The report, levels 2 and 3.
+pub const FIDELITY: &str = "fidelity.json";
+/// The same for people.
+pub const REPORT: &str = "report.md";
+
+/// One dispatch of a run. See [`v1::COLUMNS`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "every field is a column, documented in v1::COLUMNS")]
+pub struct Dispatch {
+    pub turn_id: i64,
+    pub session: String,
+    pub turn: i32,
+    pub due_us: i64,
+    pub ready_us: Option<i64>,
+    pub sent_us: Option<i64>,
+    pub lateness_us: Option<i64>,
+    pub session_delay_us: Option<i64>,
+    pub not_sent_reason: Option<String>,
+
+    pub first_byte_us: Option<i64>,
+    pub first_token_us: Option<i64>,
+    pub first_output_us: Option<i64>,
+    pub last_token_us: Option<i64>,
+    pub end_us: Option<i64>,
+    pub token_event_offsets_us: Option<Vec<i64>>,
+    pub token_event_choices: Option<Vec<i32>>,
+
+    pub input_tokens_asked: Option<i64>,
+    pub input_tokens: Option<i64>,
+    pub output_tokens_asked: Option<i64>,
+    pub output_tokens: Option<i64>,
+    pub cached_tokens: Option<i64>,
+    pub reasoning_tokens: Option<i64>,
+    pub enforcement: String,
+
+    pub status: Option<i32>,
+    pub outcome: Option<Outcome>,
+    pub error_code: Option<String>,
+    pub finish_reasons: Option<Vec<String>>,
+    pub request_bytes: Option<i64>,
+    pub response_bytes: Option<i64>,
+    pub conn_reused: Option<bool>,
+}
+
+impl Row for Dispatch {
+    const FORMAT: Format = FORMAT;
+
+    fn columns() -> &'static [Column] {
+        v1::COLUMNS
+    }
+}
+
+/// `run.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// `run/1`.
+    pub format: String,
+    /// Names the run; every request carried it as `x-truetape-run`.
+    pub run_id: String,
+    /// The set's name.
+    pub set_name: String,
+    /// The set's digest.
+    pub set_digest: String,
+    /// Where it was sent.
+    pub target: String,
+    /// What the target said it is.
+    pub engine: Engine,
+    /// Every flag that shaped the run, as it was understood.
+    pub flags: BTreeMap<String, serde_json::Value>,
+    /// Schedule zero, wall clock, RFC 3339.
+    pub zero: String,
+    /// Schedule zero, wall clock, microseconds since the Unix epoch.
+    pub zero_us: i64,
+    /// Time from schedule zero to the end of the last exchange.
+    pub duration_us: i64,
+    /// `valid`, `invalid` (the replayer itself was too late) or `stopped` (Ctrl-C).
+    pub validity: String,
+    /// Why it is not `valid`.
+    pub validity_reasons: Vec<String>,
+    /// `due = sent + not_sent`; `sent = answered + failed`.
+    pub account: Account,
+    /// Latencies and rates, both clocks.
+    pub summary: serde_json::Value,
+    /// Things a user should know before trusting the run.
+    pub findings: Vec<String>,
+    /// Version of the replayer.
+    pub tool_version: String,
+}
+
+/// What the target said it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    /// `server` header or `/version`, where there was one.
+    pub server: Option<String>,
+    /// Version it reports.
+    pub version: Option<String>,
+    /// Models it lists.
+    pub models: Vec<String>,
+}
+
+/// The account of a run: nothing is skipped silently.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Account {
+    /// Dispatches planned.
+    pub due: u64,
+    /// Dispatches sent.
+    pub sent: u64,
+    /// Dispatches not sent, by reason.
+    pub not_sent: BTreeMap<String, u64>,
+    /// Complete answers.
+    pub answered: u64,
+    /// The others, by outcome.
+    pub failed: BTreeMap<String, u64>,
+}
+
+impl Account {
+    /// Whether every dispatch is accounted for.
+    pub fn balances(&self) -> bool {
+        let not_sent: u64 = self.not_sent.values().sum();
+        let failed: u64 = self.failed.values().sum();
+        self.due == self.sent + not_sent && self.sent == self.answered + failed
+    }
+}
+
+/// Reads `run.json`, and refuses one of a newer format.
+pub fn open(dir: &Path) -> Result<Run, Error> {
+    let path = dir.join(RUN);
+    let bytes = std::fs::read(&path).map_err(|cause| Error::io(&path, cause))?;
+    let value: serde_json::Value = serde_json::from_slice(&bytes)
+        .map_err(|cause| Error::invalid(&path, format!("not JSON: {cause}")))?;
+    FORMAT.gate(&path.display().to_string(), value.get("format").and_then(|f| f.as_str()))?;
+    serde_json::from_value(value).map_err(|cause| Error::invalid(&path, cause.to_string()))
+}
+
+/// Reads a run's dispatches.
+pub fn dispatches(dir: &Path) -> Result<Vec<Dispatch>, Error> {
+    Reader::<Dispatch>::open(&dir.join(TURNS))?.read_all()
+}

@@ -1,0 +1,117 @@
+//! `manifest.json`: what a set is, what it was made from, and what was left out.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A set's manifest, written last: a directory without one is not a set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// `set/1`.
+    pub format: String,
+    /// The set's name.
+    pub name: String,
+    /// 64 hexadecimal digits over the canonical rows and the recipe, not over file bytes.
+    pub digest: String,
+    /// The recipe, as it was understood.
+    pub recipe: serde_json::Value,
+    /// The captures it was made from, ordered by digest.
+    pub sources: Vec<Source>,
+    /// What it holds.
+    pub counts: Counts,
+    /// What each stage of the compiler took and left, in order.
+    pub stages: Vec<Stage>,
+    /// What turns text into tokens.
+    pub tokenizer: Tokenizer,
+    /// Tokens in a block of the turns' `block_hashes`; NULL when there are none.
+    pub block_tokens: Option<u32>,
+    /// The seed of the permanent random numbers.
+    pub seed: u64,
+    /// The profile of the source, as `truetape profile` prints it.
+    pub source_profile: serde_json::Value,
+    /// The profile of the set.
+    pub profile: serde_json::Value,
+    /// What the numbers mean.
+    pub semantics: Semantics,
+    /// Things a user should know before trusting the set.
+    pub findings: Vec<String>,
+    /// Version of the compiler.
+    pub tool_version: String,
+}
+
+/// One capture that went into a set. It has no path: a set does not know the machine it was made on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Digest over its rows.
+    pub digest: String,
+    /// Its format.
+    pub format: String,
+    /// Its rows.
+    pub rows: u64,
+    /// Whether all its rows are replayed traffic.
+    pub replay: bool,
+}
+
+/// What a set holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counts {
+    /// Turns, retries and probes included.
+    pub turns: u64,
+    /// Sessions.
+    pub sessions: u64,
+    /// Prompt tokens.
+    pub input_tokens: u64,
+    /// Generated tokens.
+    pub output_tokens: u64,
+    /// Content parts.
+    pub content_parts: u64,
+}
+
+/// The account of one stage: `read = taken + left`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stage {
+    /// Its name.
+    pub name: String,
+    /// Rows it was given.
+    pub read: u64,
+    /// Rows it passed on.
+    pub taken: u64,
+    /// Rows it left out, by reason.
+    pub left: BTreeMap<String, u64>,
+    /// Rows it marked without leaving them out, by mark.
+    pub marked: BTreeMap<String, u64>,
+}
+
+/// What turns text into tokens.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tokenizer {
+    /// `bytes:4` for the engine stub's, `calibrated` for a ratio fitted to reported usage, `trace`
+    /// when lengths and blocks come from an imported trace.
+    pub name: String,
+    /// Bytes of a token, for `bytes` and `calibrated`.
+    pub bytes_per_token: Option<f64>,
+    /// Mean absolute relative error of the tokenizer against reported usage.
+    pub calibration_error: Option<f64>,
+}
+
+/// What the numbers in a set mean: every field here is a bug in a peer that left it out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Semantics {
+    /// `cumulative`: `input_tokens` and `block_hashes` include the history.
+    pub input: String,
+    /// `recorded`: the prompt carries the answers that production gave.
+    pub history: String,
+    /// `recorded`, `shape` or `stress`: what the rate of the set is a sample of.
+    pub rate: String,
+    /// `replica` or `fleet`.
+    pub view: String,
+    /// `verbatim`, `synthetic` or `lengths`.
+    pub content: String,
+    /// Smallest step of the source's clock, where it is coarser than a microsecond.
+    pub clock_resolution_us: Option<i64>,
+}

@@ -1,0 +1,126 @@
+//! Where sets lie: `<store>/<name>/<digest12>/`, with `<store>/<name>/tags.json` beside them.
+
+use super::manifest::Manifest;
+use super::{Content, FORMAT, Turn};
+use crate::file::{Error, Reader, write_atomically};
+use crate::ids::DIGEST_SHORT_CHARS;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Names of the files of a set.
+pub const MANIFEST: &str = "manifest.json";
+/// One row a turn.
+pub const TURNS: &str = "turns.parquet";
+/// Content-addressed parts.
+pub const CONTENT: &str = "content.parquet";
+/// The level 1 report.
+pub const FIDELITY: &str = "fidelity.json";
+/// The data card.
+pub const CARD: &str = "README.md";
+/// Tags of a name, beside its sets.
+pub const TAGS: &str = "tags.json";
+/// The tag of the set compiled last.
+pub const LATEST: &str = "latest";
+
+/// The directory of a set.
+pub fn set_dir(store: &Path, name: &str, digest: &str) -> PathBuf {
+    let short: String = digest.chars().take(DIGEST_SHORT_CHARS).collect();
+    store.join(name).join(short)
+}
+
+/// Finds a set: a directory that holds one, or `name@tag`, `name@sha256:…` or `name` in `store`
+/// (`store/name@tag` names the store at the same time).
+pub fn resolve(reference: &str, store: Option<&Path>) -> Result<PathBuf, Error> {
+    let direct = Path::new(reference);
+    if is_file(&direct.join(MANIFEST))? {
+        return Ok(direct.to_owned());
+    }
+    let (name, tag) = reference.split_once('@').unwrap_or((reference, LATEST));
+    let named = match store {
+        Some(store) => store.join(name),
+        None => PathBuf::from(name),
+    };
+    let short = match tag.strip_prefix("sha256:") {
+        Some(digest) => digest.to_owned(),
+        None => tags(&named)?.get(tag).cloned().ok_or_else(|| Error::Invalid {
+            subject: reference.to_owned(),
+            problem: format!(
+                "no set and no tag `{tag}` there; give a set's directory, or name@tag with --store"
+            ),
+        })?,
+    };
+    let short: String = short.chars().take(DIGEST_SHORT_CHARS).collect();
+    let dir = named.join(short);
+    if is_file(&dir.join(MANIFEST))? {
+        return Ok(dir);
+    }
+    Err(Error::Invalid {
+        subject: reference.to_owned(),
+        problem: format!("{} holds no {MANIFEST}", dir.display()),
+    })
+}
+
+fn is_file(path: &Path) -> Result<bool, Error> {
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.is_file()),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotADirectory => Ok(false),
+        Err(cause) => Err(Error::io(path, cause)),
+    }
+}
+
+/// The tags of a name: tag -> digest. Empty when there are none yet.
+pub fn tags(named: &Path) -> Result<BTreeMap<String, String>, Error> {
+    let path = named.join(TAGS);
+    match std::fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map_err(|cause| Error::invalid(&path, format!("not a map of tags: {cause}"))),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+        Err(cause) => Err(Error::io(&path, cause)),
+    }
+}
+
+/// Points a tag at a digest.
+pub fn tag(named: &Path, tag: &str, digest: &str) -> Result<(), Error> {
+    let mut all = tags(named)?;
+    all.insert(tag.to_owned(), digest.to_owned());
+    let text = serde_json::to_vec_pretty(&all)
+        .map_err(|cause| Error::invalid(named, cause.to_string()))?;
+    write_atomically(&named.join(TAGS), &text)
+}
+
+/// Reads a set's manifest, and refuses one of a newer format.
+pub fn manifest(dir: &Path) -> Result<Manifest, Error> {
+    let path = dir.join(MANIFEST);
+    let bytes = std::fs::read(&path).map_err(|cause| Error::io(&path, cause))?;
+    let value: serde_json::Value = serde_json::from_slice(&bytes)
+        .map_err(|cause| Error::invalid(&path, format!("not JSON: {cause}")))?;
+    // The gate comes before the fields: a newer manifest must be refused by name, not by a field.
+    FORMAT.gate(&path.display().to_string(), value.get("format").and_then(|f| f.as_str()))?;
+    serde_json::from_value(value).map_err(|cause| Error::invalid(&path, cause.to_string()))
+}
+
+/// Reads a set's turns.
+pub fn turns(dir: &Path) -> Result<Vec<Turn>, Error> {
+    Reader::<Turn>::open(&dir.join(TURNS))?.read_all()
+}
+
+/// Opens a set's content, part by part.
+pub fn content(dir: &Path) -> Result<Reader<Content>, Error> {
+    Reader::<Content>::open(&dir.join(CONTENT))
+}
+
+/// The digest of a set, over its canonical rows and its recipe.
+pub fn digest(recipe: &serde_json::Value, turns: &[Turn], contents: &[Content]) -> String {
+    let mut digester = crate::ids::Digester::new();
+    digester.add(FORMAT.to_string().as_bytes());
+    digester.add(recipe.to_string().as_bytes());
+    for turn in turns {
+        // Serde writes fields in the order of the struct, which is part of the format.
+        digester.add(serde_json::to_string(turn).unwrap_or_default().as_bytes());
+    }
+    for part in contents {
+        digester.add(part.content_id.as_bytes());
+    }
+    digester.finish()
+}
