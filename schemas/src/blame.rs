@@ -56,3 +56,22 @@ pub trait Blamed: std::error::Error {
     /// The party that can make this error go away.
     fn blame(&self) -> Blame;
 }
+
+/// How a command that ran to its end came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done. Exit code 0.
+    Yes,
+    /// Done, and the answer is no: a verdict is negative, a difference was found. Exit code 1.
+    No,
+}
+
+impl Answer {
+    /// The exit code of a process that ends with it.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Yes => 0,
+            Self::No => 1,
+        }
+    }
+}
