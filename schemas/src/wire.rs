@@ -1,1 +1,31 @@
-//! Placeholder.
+//! How requests, streams and lengths are read off the bytes that passed by.
+//!
+//! Read in this order:
+//!
+//! 1. [`Dialect`]: which language a request speaks, by its method and path;
+//! 2. [`sse`] and [`ndjson`]: bytes to events, whatever the network cut them into;
+//! 3. [`read_request`] and [`read_messages`]: what was asked;
+//! 4. [`ResponseReader`]: what came back, when, and how it ended;
+//! 5. [`canonical`]: when two messages are the same message;
+//! 6. [`session`]: which conversation a request says it belongs to.
+//!
+//! Nothing here fails: a reader that can fail is a reader that can break what it watches. What
+//! cannot be read costs a fact, and is said in a [`ParseStatus`](crate::capture::ParseStatus).
+//! The normative page is `schemas/spec/wire.md`.
+
+mod dialect;
+mod facts;
+mod message;
+mod request;
+mod response;
+
+pub mod canonical;
+pub mod ndjson;
+pub mod session;
+pub mod sse;
+
+pub use dialect::Dialect;
+pub use facts::ResponseFacts;
+pub use message::{Message, PROMPT_ROLE, read_messages};
+pub use request::{RequestFacts, read_request};
+pub use response::{BodyEnd, ResponseReader};
