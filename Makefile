@@ -1,0 +1,41 @@
+# The one list of commands. `make` alone prints it.
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+
+.PHONY: help
+help: ## Print this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Record, compile, replay and report on the embedded engine; ends with a fidelity report.
+	@rm -rf target/demo
+	$(CARGO) run --quiet --locked -- demo --out target/demo
+
+.PHONY: test
+test: ## Run every test.
+	$(CARGO) test --locked
+
+.PHONY: cases
+cases: ## Run the acceptance cases (TRUETAPE_CASES, default ../shared/cases), a line a case.
+	$(CARGO) test --locked --test cases -- --nocapture
+
+.PHONY: fmt
+fmt: ## Format the code.
+	$(CARGO) fmt --all
+
+.PHONY: lint
+lint: ## Formatting, clippy with warnings denied, documentation with warnings denied.
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+
+.PHONY: deny
+deny: ## Licences, bans and sources of the dependency graph (needs cargo-deny).
+	$(CARGO) deny check bans licenses sources
+
+.PHONY: sidecar
+sidecar: ## Build the proxy alone, small and fast, as it goes into an image.
+	$(CARGO) build --locked --profile sidecar -p truetape-proxy
+
+.PHONY: ci
+ci: lint test ## What continuous integration runs.
