@@ -1,1 +1,85 @@
-fn main() {}
+//! `truetape`: routes verbs to crates, and maps errors to exit codes. Nothing else.
+
+mod demo;
+
+use clap::{Parser, Subcommand};
+use std::io::Write as _;
+use std::process::ExitCode;
+use truetape_schemas::blame::{Answer, Blamed};
+
+/// The version, with the formats this build writes.
+const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (capture/1 set/1 run/1 report/1)");
+
+/// Record LLM inference traffic, compile it into replay sets, replay them, and say how far the
+/// replay is from production.
+#[derive(Debug, Parser)]
+#[command(name = "truetape", version = VERSION, about)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Record: a transparent proxy in front of an inference server (the same as `truetape-proxy`).
+    Record(truetape_proxy::cli::RecordArgs),
+    /// Turn a public trace into a capture.
+    Import(truetape_compiler::cli::ImportArgs),
+    /// Print what a capture, a set or a run is made of.
+    Profile(truetape_compiler::cli::ProfileArgs),
+    /// Compile captures into a replay set.
+    Compile(truetape_compiler::cli::CompileArgs),
+    /// Write a set in another tool's format.
+    Export(truetape_compiler::cli::ExportArgs),
+    /// Show what a file or directory of ours is.
+    Inspect(truetape_compiler::cli::InspectArgs),
+    /// Check that a capture, a set or a run is whole and true to itself.
+    Verify(truetape_compiler::cli::VerifyArgs),
+    /// Replay a set against a target.
+    Replay(truetape_replay::cli::ReplayArgs),
+    /// Print the fidelity report of runs.
+    Report(truetape_replay::cli::ReportArgs),
+    /// Stand in for a real server.
+    Stub(truetape_stub::cli::StubArgs),
+    /// Record, compile, replay and report on the embedded engine.
+    Demo(demo::DemoArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    truetape_proxy::log::init();
+    let answer = match cli.verb {
+        Verb::Record(args) => blamed(truetape_proxy::run(args)),
+        Verb::Import(args) => blamed(truetape_compiler::import::run(args)),
+        Verb::Profile(args) => blamed(truetape_compiler::profile::run(args)),
+        Verb::Compile(args) => blamed(truetape_compiler::compile::run(args)),
+        Verb::Export(args) => blamed(truetape_compiler::export::run(args)),
+        Verb::Inspect(args) => blamed(truetape_compiler::inspect::run(args)),
+        Verb::Verify(args) => blamed(truetape_compiler::verify::run(args)),
+        Verb::Replay(args) => blamed(truetape_replay::run(args)),
+        Verb::Report(args) => blamed(truetape_replay::report::run(args)),
+        Verb::Stub(args) => blamed(truetape_stub::run(args)),
+        Verb::Demo(args) => blamed(demo::run(&args)),
+    };
+    match answer {
+        Ok(answer) => ExitCode::from(answer.exit_code()),
+        Err(error) => fail(&*error),
+    }
+}
+
+fn blamed<E: Blamed + 'static>(result: Result<Answer, E>) -> Result<Answer, Box<dyn Blamed>> {
+    result.map_err(|error| Box::new(error) as Box<dyn Blamed>)
+}
+
+/// One error, on stderr; a broken stderr leaves the exit code, which is what scripts read.
+fn fail(error: &dyn Blamed) -> ExitCode {
+    let mut stderr = std::io::stderr().lock();
+    let mut said = writeln!(stderr, "error: {error}");
+    let mut cause = std::error::Error::source(error);
+    while let (Ok(()), Some(because)) = (&said, cause) {
+        said = writeln!(stderr, "  because: {because}");
+        cause = because.source();
+    }
+    ExitCode::from(error.blame().exit_code())
+}

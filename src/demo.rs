@@ -1,0 +1,1 @@
+//! `truetape demo`: the whole product on one machine, in under a minute.
