@@ -1,1 +1,27 @@
-//! Placeholder.
+//! Captures become replay sets; public traces become captures; sets become other tools' files.
+//!
+//! A compiler is a function: the same captures and the same recipe give the same set, whatever
+//! the threads, the order of the files or the machine (C1). A session is never split and no turn
+//! is invented (C2). A set is never changed, and is named by its digest (C3).
+//!
+//! Read in this order:
+//!
+//! 1. [`recipe`]: what can be asked for;
+//! 2. [`import`]: how a trace becomes a capture;
+//! 3. [`compile`]: the stages, one after the other;
+//! 4. [`profile`], [`inspect`], [`verify`], [`diff`]: looking at what there is;
+//! 5. [`export`]: other tools' formats.
+
+pub mod cli;
+pub mod compile;
+pub mod diff;
+pub mod error;
+pub mod export;
+pub mod import;
+pub mod inspect;
+pub mod profile;
+pub mod recipe;
+pub mod talk;
+pub mod verify;
+
+pub use error::Error;

@@ -1,0 +1,324 @@
+//! What to make of captures: the recipe, a TOML file that travels with the set.
+//!
+//! Everything here changes what a set is, and is part of its digest. What only changes how the
+//! compiler runs (threads, directories) is a flag.
+
+use crate::error::Error;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// A recipe, with its defaults filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Recipe {
+    /// The set's name in the store.
+    pub name: String,
+    /// Seeds the permanent random numbers and the synthetic text.
+    pub seed: u64,
+    /// What the set is a sample of.
+    pub view: View,
+    /// How text becomes tokens and blocks.
+    pub tokens: Tokens,
+    /// Which sessions are taken.
+    pub select: Select,
+    /// When they start.
+    pub arrange: Arrange,
+    /// What their prompts hold.
+    pub content: Content,
+}
+
+impl Default for Recipe {
+    fn default() -> Self {
+        Self {
+            name: "set".to_owned(),
+            seed: 0,
+            view: View::default(),
+            tokens: Tokens::default(),
+            select: Select::default(),
+            arrange: Arrange::default(),
+            content: Content::default(),
+        }
+    }
+}
+
+/// What one system under test stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum View {
+    /// One replica behind a session-affine balancer.
+    #[default]
+    Replica,
+    /// The whole fleet as one pooled cache.
+    Fleet,
+}
+
+impl View {
+    /// The word in the manifest.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Replica => "replica",
+            Self::Fleet => "fleet",
+        }
+    }
+}
+
+/// How text becomes tokens and blocks. Imported traces bring their own lengths and blocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tokens {
+    /// `auto`, or `bytes:4`.
+    pub tokenizer: String,
+    /// Tokens in a block: the target engine's block size.
+    pub block_tokens: u32,
+}
+
+impl Default for Tokens {
+    fn default() -> Self {
+        Self { tokenizer: AUTO.to_owned(), block_tokens: BLOCK_TOKENS_DEFAULT }
+    }
+}
+
+/// The tokenizer that is told by reported usage.
+pub const AUTO: &str = "auto";
+
+/// The tokenizer of the engine stub: four bytes of the rendered prompt are one token.
+pub const BYTES_4: &str = "bytes:4";
+
+/// vLLM's block size on most hardware.
+pub const BLOCK_TOKENS_DEFAULT: u32 = 16;
+
+/// Share of the source's tokens that is taken when the recipe states no budget.
+pub const TOKEN_SHARE_DEFAULT: f64 = 0.10;
+
+/// Which sessions are taken. A session is taken whole or not at all (C2).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Select {
+    /// How they are chosen.
+    pub method: Method,
+    /// Budget of `sessions`: share of the source's prompt and generated tokens.
+    pub token_share: Option<f64>,
+    /// Budget of `sessions`: prompt and generated tokens.
+    pub tokens: Option<u64>,
+    /// Where `window` looks.
+    pub window: Option<Window>,
+}
+
+/// How sessions are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Whole sessions by permanent random numbers, up to a token budget.
+    #[default]
+    Sessions,
+    /// Everything.
+    All,
+    /// The sessions that start inside a window.
+    Window,
+}
+
+/// A stretch of the source's time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// Its start, after the source's first arrival, as in `"0s"`.
+    pub start: String,
+    /// Its length, as in `"5m"`.
+    pub length: String,
+}
+
+/// When sessions start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Arrange {
+    /// `recorded`: every arrival keeps its offset from the source's first arrival.
+    pub rate: String,
+}
+
+/// Arrivals as captured.
+pub const RATE_RECORDED: &str = "recorded";
+
+impl Default for Arrange {
+    fn default() -> Self {
+        Self { rate: RATE_RECORDED.to_owned() }
+    }
+}
+
+/// What prompts hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Content {
+    /// Where the text comes from.
+    pub kind: ContentKind,
+}
+
+/// Where the text of prompts comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContentKind {
+    /// New text with the same token lengths and the same sharing; no production text remains.
+    #[default]
+    Synthetic,
+    /// The text that production sent.
+    Verbatim,
+    /// None: lengths only.
+    Lengths,
+}
+
+impl ContentKind {
+    /// The word in the manifest.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Synthetic => "synthetic",
+            Self::Verbatim => "verbatim",
+            Self::Lengths => "lengths",
+        }
+    }
+}
+
+impl Recipe {
+    /// Reads a recipe and checks it.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|cause| Error::config(path.display(), format!("cannot be read: {cause}")))?;
+        Self::parse(&text).map_err(|problem| Error::config(path.display(), problem))
+    }
+
+    /// Parses a recipe and checks it; the error says what is wrong and what is allowed.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let recipe: Self = toml::from_str(text).map_err(|cause| cause.to_string())?;
+        recipe.check()?;
+        Ok(recipe)
+    }
+
+    /// Checks what types cannot.
+    pub fn check(&self) -> Result<(), String> {
+        check_name(&self.name)?;
+        if self.tokens.tokenizer != AUTO && self.tokens.tokenizer != BYTES_4 {
+            return Err(format!(
+                "tokens.tokenizer: `{}`, allowed are `{AUTO}` and `{BYTES_4}`",
+                self.tokens.tokenizer
+            ));
+        }
+        if self.tokens.block_tokens == 0 {
+            return Err("tokens.block_tokens: 0, allowed is 1 or more".to_owned());
+        }
+        if self.arrange.rate != RATE_RECORDED {
+            return Err(format!(
+                "arrange.rate: `{}`, this build allows `{RATE_RECORDED}` only",
+                self.arrange.rate
+            ));
+        }
+        self.select.check()
+    }
+
+    /// The recipe as the manifest and the digest hold it.
+    pub fn to_json(&self) -> Result<serde_json::Value, Error> {
+        serde_json::to_value(self)
+            .map_err(|cause| Error::bug("recipe", format!("could not encode JSON: {cause}")))
+    }
+}
+
+/// A name is a directory of the store, and stands before `@` in references.
+fn check_name(name: &str) -> Result<(), String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(allowed) {
+        return Err(format!(
+            "name: `{name}`, allowed are letters, digits, `-`, `_` and `.`, not starting with `.`"
+        ));
+    }
+    Ok(())
+}
+
+impl Select {
+    fn check(&self) -> Result<(), String> {
+        let budgets = usize::from(self.token_share.is_some()) + usize::from(self.tokens.is_some());
+        match self.method {
+            Method::Sessions if budgets > 1 => {
+                Err("select: both token_share and tokens, allowed is one of them".to_owned())
+            }
+            Method::All | Method::Window if budgets > 0 => {
+                Err("select: a token budget goes with method = \"sessions\" only".to_owned())
+            }
+            Method::Window => self.window().map(|_| ()),
+            Method::Sessions | Method::All if self.window.is_some() => {
+                Err("select: window goes with method = \"window\" only".to_owned())
+            }
+            Method::Sessions => self.check_share(),
+            Method::All => Ok(()),
+        }
+    }
+
+    fn check_share(&self) -> Result<(), String> {
+        match self.token_share {
+            Some(share) if !(share > 0.0 && share <= 1.0) => {
+                Err(format!("select.token_share: {share}, allowed is more than 0, up to 1"))
+            }
+            _ if self.tokens == Some(0) => {
+                Err("select.tokens: 0, allowed is 1 or more".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The window in microseconds: start and end, after the source's first arrival.
+    pub fn window(&self) -> Result<(i64, i64), String> {
+        let Some(window) = &self.window else {
+            return Err("select.window: missing; give window = { start = \"0s\", length = \"5m\" }"
+                .to_owned());
+        };
+        let start = duration_us("select.window.start", &window.start)?;
+        let length = duration_us("select.window.length", &window.length)?;
+        if length == 0 {
+            return Err("select.window.length: 0, allowed is more than 0".to_owned());
+        }
+        Ok((start, start.saturating_add(length)))
+    }
+}
+
+fn duration_us(key: &str, text: &str) -> Result<i64, String> {
+    let duration = humantime::parse_duration(text)
+        .map_err(|cause| format!("{key}: `{text}`: {cause}; write it as in \"90s\" or \"5m\""))?;
+    i64::try_from(duration.as_micros()).map_err(|_| format!("{key}: `{text}` is too long"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Method, Recipe};
+
+    #[test]
+    fn an_empty_recipe_is_the_default_one() {
+        assert_eq!(Recipe::parse("").unwrap(), Recipe::default());
+        assert_eq!(Recipe::default().select.method, Method::Sessions);
+    }
+
+    #[test]
+    fn the_example_is_a_recipe() {
+        let example = include_str!("../../examples/recipe.toml");
+        assert!(Recipe::parse(example).is_ok());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_is_allowed() {
+        let cases = [
+            ("sead = 1", "sead"),
+            ("name = \"../x\"", "name: `../x`"),
+            ("[tokens]\ntokenizer = \"bytes:3\"", "allowed are `auto` and `bytes:4`"),
+            ("[tokens]\nblock_tokens = 0", "1 or more"),
+            ("[arrange]\nrate = \"stress\"", "allows `recorded` only"),
+            ("[select]\ntoken_share = 1.5", "up to 1"),
+            ("[select]\ntoken_share = 0.1\ntokens = 5", "one of them"),
+            ("[select]\nmethod = \"all\"\ntokens = 5", "sessions"),
+            ("[select]\nmethod = \"window\"", "select.window: missing"),
+            (
+                "[select]\nmethod = \"window\"\nwindow = { start = \"0\", length = \"x\" }",
+                "select.window.",
+            ),
+            ("[content]\nkind = \"real\"", "synthetic"),
+        ];
+        for (text, wanted) in cases {
+            let problem = Recipe::parse(text).unwrap_err();
+            assert!(problem.contains(wanted), "{text}: {problem}");
+        }
+    }
+}
