@@ -1,0 +1,1 @@
+//! Other people's bugs as tests for us.
