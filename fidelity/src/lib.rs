@@ -1,1 +1,28 @@
-//! Placeholder.
+//! The measures: pure functions that say how far one population of turns is from another.
+//!
+//! Read in this order:
+//!
+//! 1. [`tokens`]: the tokenizer and the chat template of the reference engine;
+//! 2. [`blocks`]: keyed, chained hashes of prompt blocks;
+//! 3. [`prefix`]: prefix-cache hits at every capacity, in one pass ([`mix`] is its hasher);
+//! 4. [`engine`]: the reference engine model, in virtual time;
+//! 5. [`quantile`]: the one definition of a percentile;
+//! 6. [`population`]: turns as the measures see them;
+//! 7. [`profile`]: the statistics of one population;
+//! 8. [`latency`]: the latencies of a run;
+//! 9. [`grade`]: dimensions and verdicts;
+//! 10. [`render`]: reports for people.
+//!
+//! This crate has no clock, no sockets and no randomness of its own.
+
+pub mod blocks;
+pub mod engine;
+pub mod grade;
+pub mod latency;
+pub mod mix;
+pub mod population;
+pub mod prefix;
+pub mod profile;
+pub mod quantile;
+pub mod render;
+pub mod tokens;

@@ -1,0 +1,175 @@
+use super::*;
+use crate::mix::mix;
+use proptest::prelude::*;
+
+fn curve(requests: &[Vec<u64>], capacities: &[usize]) -> Curve {
+    hit_curve(requests.iter().map(Vec::as_slice), capacities)
+}
+
+/// A list that is searched from the top: the definition, at one capacity.
+fn naive_lru(requests: &[Vec<u64>], capacity: usize) -> Vec<u32> {
+    let mut cache: Vec<u64> = Vec::new();
+    let mut hits = Vec::new();
+    for blocks in requests {
+        hits.push(
+            blocks
+                .iter()
+                .take_while(|block| cache.contains(block))
+                .count() as u32,
+        );
+        for block in blocks.iter().rev() {
+            cache.retain(|cached| cached != block);
+            cache.insert(0, *block);
+        }
+        cache.truncate(capacity);
+    }
+    hits
+}
+
+/// Requests with chained blocks: a block is known by all the choices that led to it.
+fn chained() -> impl Strategy<Value = Vec<Vec<u64>>> {
+    let choices = proptest::collection::vec(0u64..3, 0..7);
+    proptest::collection::vec(choices, 0..60)
+        .prop_map(|requests| requests.iter().map(|choices| chain_of(choices)).collect())
+}
+
+fn chain_of(choices: &[u64]) -> Vec<u64> {
+    let mut parent = 0;
+    choices
+        .iter()
+        .map(|choice| {
+            parent = mix(parent ^ (choice + 1));
+            parent
+        })
+        .collect()
+}
+
+#[test]
+fn a_small_sequence_by_hand() {
+    let requests = [vec![1, 2, 3], vec![1, 2, 4], vec![5], vec![1, 2, 3]];
+    let found = curve(&requests, &[0, 1, 2, 3, 4, 5]);
+    assert_eq!((found.refs, found.unique, found.infinite_hits), (10, 5, 5));
+    // Second request: 1 and 2 at depths 0 and 1. Last: above 1 lies 5, above 2 also 1, and above
+    // 3 also 4: depths 1, 2, 4.
+    assert_eq!(found.hits, [0, 1, 3, 4, 4, 5]);
+}
+
+#[test]
+fn nothing_referred_to_has_no_ratio() {
+    let found = curve(&[], &[1]);
+    assert_eq!(
+        (found.infinite_hit_ratio(), found.hit_ratios()),
+        (None, vec![])
+    );
+}
+
+#[test]
+fn a_clock_that_runs_out_is_compacted() {
+    // 3 blocks of which each is moved far more often than the clock has slots.
+    let requests: Vec<Vec<u64>> = (0..5_000).map(|i| vec![i % 3]).collect();
+    let found = curve(&requests, &[2, 3]);
+    assert_eq!((found.unique, found.infinite_hits), (3, 4_997));
+    assert_eq!(found.hits, [0, 4_997]);
+}
+
+proptest! {
+    /// One pass over the stack says what a cache of each capacity would have done.
+    #[test]
+    fn every_capacity_agrees_with_a_plain_lru(requests in chained(), capacity in 0usize..40) {
+        let naive = naive_lru(&requests, capacity);
+        let slices = || requests.iter().map(Vec::as_slice);
+        prop_assert_eq!(&hits_per_request(slices(), Some(capacity)), &naive);
+        let total: u64 = naive.iter().map(|&hits| u64::from(hits)).sum();
+        prop_assert_eq!(curve(&requests, &[capacity]).hits, vec![total]);
+    }
+
+    /// Chained blocks hit as a prefix: no block beyond the leading run is in the cache.
+    #[test]
+    fn hits_form_a_prefix(requests in chained(), capacity in 0usize..40) {
+        let mut cache: Vec<u64> = Vec::new();
+        for blocks in &requests {
+            let present: Vec<bool> = blocks.iter().map(|block| cache.contains(block)).collect();
+            prop_assert!(present.is_sorted_by(|earlier, later| earlier >= later));
+            for block in blocks.iter().rev() {
+                cache.retain(|cached| cached != block);
+                cache.insert(0, *block);
+            }
+            cache.truncate(capacity);
+        }
+    }
+
+    /// Ids that are no chain are counted by their leading run, too.
+    #[test]
+    fn ids_that_are_no_chain_agree_with_a_plain_lru(
+        requests in proptest::collection::vec(proptest::collection::vec(0u64..12, 0..6), 0..40),
+        capacity in 0usize..14,
+    ) {
+        let slices = requests.iter().map(Vec::as_slice);
+        prop_assert_eq!(hits_per_request(slices, Some(capacity)), naive_lru(&requests, capacity));
+    }
+
+    /// More room never hits less, and enough room hits as no bound does.
+    #[test]
+    fn the_curve_rises_to_its_bound(requests in chained()) {
+        let found = curve(&requests, &(0..60).collect::<Vec<_>>());
+        prop_assert!(found.hits.is_sorted());
+        let enough = curve(&requests, &[found.unique as usize]);
+        prop_assert_eq!(enough.hits, vec![found.infinite_hits]);
+    }
+
+    /// Compaction is invisible: long sequences cross it many times.
+    #[test]
+    fn long_sequences_agree_with_a_plain_lru(seed: u64, capacity in 1usize..80) {
+        let requests: Vec<Vec<u64>> = (0..900)
+            .map(|i| {
+                let choices: Vec<u64> = (0..4).map(|level| mix(seed ^ i ^ level) % 4).collect();
+                chain_of(&choices)
+            })
+            .collect();
+        let found = hits_per_request(requests.iter().map(Vec::as_slice), Some(capacity));
+        prop_assert_eq!(found, naive_lru(&requests, capacity));
+    }
+}
+
+/// Numbers measured by another implementation on a public trace, where it is at hand.
+#[test]
+fn the_curve_of_the_public_conversation_trace() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../shared/traces/mooncake/conversation_trace.jsonl"
+    );
+    let Ok(text) = std::fs::read_to_string(path) else {
+        return;
+    };
+    let requests: Vec<Vec<u64>> = text
+        .lines()
+        .map(|line| {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            row["hash_ids"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|id| id.as_u64().unwrap())
+                .collect()
+        })
+        .collect();
+    let capacities = [1_000, 2_000, 5_000, 10_000, 20_000, 40_000, 80_000, 160_000];
+    let started = std::time::Instant::now();
+    let found = curve(&requests, &capacities);
+    let ns_per_ref = started.elapsed().as_nanos() / u128::from(found.refs);
+    println!("{ns_per_ref} ns a reference");
+    assert_eq!((found.refs, found.unique), (288_500, 182_790));
+    let shown: Vec<String> = found
+        .hit_ratios()
+        .iter()
+        .map(|ratio| format!("{ratio:.4}"))
+        .collect();
+    let golden = [
+        "0.0445", "0.0543", "0.1118", "0.2116", "0.2878", "0.3514", "0.3615", "0.3664",
+    ];
+    assert_eq!(shown, golden);
+    assert_eq!(
+        format!("{:.6}", found.infinite_hit_ratio().unwrap()),
+        "0.366412"
+    );
+}
