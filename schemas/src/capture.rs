@@ -172,6 +172,7 @@ pub struct Exchange {
     pub previous_response_id: Option<String>,
     pub response_id: Option<String>,
     pub trace_id: Option<String>,
+    pub client_key: Option<String>,
     pub replay_run: Option<String>,
 
     pub outcome: Outcome,
