@@ -8,14 +8,16 @@
 //! 4. [`engine`]: the reference engine model, in virtual time;
 //! 5. [`quantile`]: the one definition of a percentile;
 //! 6. [`population`]: turns as the measures see them;
-//! 7. [`profile`]: the statistics of one population;
-//! 8. [`latency`]: the latencies of a run;
-//! 9. [`grade`]: dimensions and verdicts;
-//! 10. [`render`]: reports for people.
+//! 7. [`dispersion`]: how bursty arrivals are;
+//! 8. [`profile`]: the statistics of one population;
+//! 9. [`latency`]: the latencies of a run;
+//! 10. [`grade`]: dimensions and verdicts;
+//! 11. [`render`]: reports for people.
 //!
 //! This crate has no clock, no sockets and no randomness of its own.
 
 pub mod blocks;
+pub mod dispersion;
 pub mod engine;
 pub mod grade;
 pub mod latency;
@@ -26,3 +28,6 @@ pub mod profile;
 pub mod quantile;
 pub mod render;
 pub mod tokens;
+
+#[cfg(test)]
+mod testdata;

@@ -17,7 +17,7 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
 /// quantile is infinite, because no part of the way there is finite.
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
-    let position = q.clamp(0.0, 1.0) * last as f64;
+    let position = snap(q.clamp(0.0, 1.0) * last as f64);
     let below = (position.floor() as usize).min(last);
     let above = (below + 1).min(last);
     let fraction = position - below as f64;
@@ -26,6 +26,16 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
         return Some(low);
     }
     Some(low + (high - low) * fraction)
+}
+
+/// Undoes the rounding of `q·(n-1)`, so that `k/(n-1)` gives exactly the value of rank `k`.
+fn snap(position: f64) -> f64 {
+    let whole = position.round();
+    if (position - whole).abs() < 1e-9 {
+        whole
+    } else {
+        position
+    }
 }
 
 /// Returns the arithmetic mean, or none of an empty list.
