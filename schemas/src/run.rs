@@ -37,6 +37,7 @@ pub struct Dispatch {
     pub session_delay_us: Option<i64>,
     pub not_sent_reason: Option<String>,
 
+    pub request_end_us: Option<i64>,
     pub first_byte_us: Option<i64>,
     pub first_token_us: Option<i64>,
     pub first_output_us: Option<i64>,

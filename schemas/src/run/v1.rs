@@ -12,7 +12,8 @@ const fn o(name: &'static str, kind: Kind, doc: &'static str) -> Column {
 
 /// `turns.parquet`: one row a dispatch, ordered by `turn_id`.
 ///
-/// `due_us`, `ready_us` and `sent_us` count from schedule zero, the other offsets from `sent_us`.
+/// `due_us`, `ready_us` and `sent_us` count from schedule zero, the other offsets from the moment the
+/// request was fully sent (D2), which is `request_end_us` after `sent_us`.
 pub const COLUMNS: &[Column] = &[
     r("turn_id", Kind::Int64, "the set's turn"),
     r("session", Kind::Text, "its session"),
@@ -23,6 +24,7 @@ pub const COLUMNS: &[Column] = &[
     o("lateness_us", Kind::Int64, "ours: `sent - ready`; never negative (R2)"),
     o("session_delay_us", Kind::Int64, "the session's: `ready - due`"),
     o("not_sent_reason", Kind::Text, "why it was not sent"),
+    o("request_end_us", Kind::Int64, "last byte of the request was written, since `sent_us`; the offsets below count from there"),
     o("first_byte_us", Kind::Int64, "first byte of the response body"),
     o("first_token_us", Kind::Int64, "TTFT (D2)"),
     o("first_output_us", Kind::Int64, "time to the first non-reasoning token event"),
