@@ -15,6 +15,10 @@
 
 mod dialect;
 mod facts;
+mod json;
+pub mod limits;
+mod line;
+mod openai;
 mod message;
 mod request;
 mod response;

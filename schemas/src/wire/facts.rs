@@ -2,6 +2,7 @@
 
 use crate::capture::{LengthSource, Outcome, ParseStatus};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// What an answer says, and when it said it. Times are on the clock that
 /// [`ResponseReader::push`](super::ResponseReader::push) was given. Unknown is `None`, never 0.
@@ -45,8 +46,10 @@ pub struct ResponseFacts {
     pub texts: Vec<String>,
     /// The reasoning text, by choice.
     pub reasoning_texts: Vec<String>,
+    /// The refusal, by choice.
+    pub refusals: Vec<String>,
     /// The tool calls, by choice, as a message of the history would hold them.
-    pub tool_calls: Vec<Vec<serde_json::Value>>,
+    pub tool_calls: Vec<Vec<Value>>,
     /// Code of the error body or error event, as text.
     pub error_code: Option<String>,
     /// Its type.
@@ -58,8 +61,29 @@ pub struct ResponseFacts {
 }
 
 impl ResponseFacts {
-    /// Rebuilds the message of choice 0 as a client appends it to its history.
-    pub fn assistant_message(&self) -> Option<serde_json::Value> {
-        None
+    /// Rebuilds the message of choice 0 as a client appends it to its history. Reasoning is not
+    /// part of it: most clients do not send it back.
+    ///
+    /// `None` where the answer has no choice 0.
+    pub fn assistant_message(&self) -> Option<Value> {
+        let text = self.texts.first()?;
+        let tool_calls = self.tool_calls.first().map_or(&[][..], Vec::as_slice);
+        let refusal = self.refusals.first().map_or("", String::as_str);
+        let mut message = Map::new();
+        message.insert("role".to_owned(), "assistant".into());
+        let has_content = !text.is_empty() || (tool_calls.is_empty() && refusal.is_empty());
+        let content = if has_content {
+            Value::from(text.as_str())
+        } else {
+            Value::Null
+        };
+        message.insert("content".to_owned(), content);
+        if !refusal.is_empty() {
+            message.insert("refusal".to_owned(), refusal.into());
+        }
+        if !tool_calls.is_empty() {
+            message.insert("tool_calls".to_owned(), tool_calls.into());
+        }
+        Some(Value::Object(message))
     }
 }

@@ -1,29 +1,45 @@
 //! What came back, when, and how it ended.
 
-use super::{Dialect, ResponseFacts};
-use crate::capture::Outcome;
+use super::limits::JSON_BYTES_MAX;
+use super::{Dialect, ResponseFacts, sse};
+use crate::capture::ParseStatus;
+use answer::Answer;
+use serde::de::IgnoredAny;
 
-/// How the body of an answer came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyEnd {
-    /// The transport ended it as the protocol says: last chunk, full length, or close where the
-    /// length was not given.
-    Clean,
-    /// The upstream went away before.
-    Cut,
-    /// The client went away before.
-    ClientAborted,
-    /// A time limit of ours passed before.
-    Timeout,
-    /// The recording process ended before.
-    ProxyShutdown,
-}
+mod answer;
+mod choice;
+mod outcome;
+mod sniff;
+
+pub use outcome::BodyEnd;
+
+use sniff::{Kind, Sniffer};
 
 /// Reads one answer as it passes by.
+///
+/// It does not care how the bytes were cut, except for their times: an event has the time of the
+/// push that completed it. It never fails; what cannot be read is said in
+/// [`ResponseFacts::parse_status`].
 #[derive(Debug)]
 pub struct ResponseReader {
-    dialect: Dialect,
     status: u16,
+    body: Body,
+    answer: Answer,
+    /// The last push that brought more than white space.
+    last_byte_us: Option<i64>,
+}
+
+/// How the body is read.
+#[derive(Debug)]
+enum Body {
+    /// Not known before its first bytes.
+    Unknown(Sniffer),
+    /// An event stream.
+    Events(sse::Decoder),
+    /// One JSON document, held until its end.
+    Json(Vec<u8>),
+    /// Not read; with what is said about that.
+    Opaque(ParseStatus),
 }
 
 impl ResponseReader {
@@ -34,34 +50,127 @@ impl ResponseReader {
         content_type: Option<&str>,
         content_encoding: Option<&str>,
     ) -> Self {
-        let (_, _) = (content_type, content_encoding);
-        Self { dialect, status }
+        let body = match dialect {
+            Dialect::Trace | Dialect::Unknown => Body::Opaque(ParseStatus::NotApplicable),
+            _ if !outcome::has_answer(status) => Body::Opaque(ParseStatus::NotApplicable),
+            _ if is_encoded(content_encoding) => Body::Opaque(ParseStatus::Failed),
+            _ => Body::Unknown(Sniffer::new(content_type)),
+        };
+        Self {
+            status,
+            body,
+            answer: Answer::default(),
+            last_byte_us: None,
+        }
     }
 
     /// Takes the bytes of one read, and when it was.
     pub fn push(&mut self, at_us: i64, bytes: &[u8]) {
-        let (_, _) = (at_us, bytes);
+        if let Body::Unknown(sniffer) = &mut self.body {
+            let Some((kind, start)) = sniffer.push(bytes) else {
+                return;
+            };
+            self.body = match kind {
+                Kind::Events => Body::Events(sse::Decoder::default()),
+                Kind::Json => Body::Json(Vec::new()),
+                Kind::Other => Body::Opaque(unreadable(self.status)),
+            };
+            self.read(at_us, &start);
+        } else {
+            self.read(at_us, bytes);
+        }
     }
 
-    /// Whether the dialect's end marker was seen: what follows is not part of the answer.
+    fn read(&mut self, at_us: i64, bytes: &[u8]) {
+        if bytes.iter().rev().any(|byte| !byte.is_ascii_whitespace()) {
+            self.last_byte_us = Some(at_us);
+        }
+        let Self { body, answer, .. } = self;
+        match body {
+            Body::Events(decoder) => decoder.push(bytes, |event| answer.event(at_us, event)),
+            Body::Json(held) if held.len() + bytes.len() <= JSON_BYTES_MAX => {
+                held.extend_from_slice(bytes);
+            }
+            Body::Json(_) => *body = Body::Opaque(ParseStatus::Failed),
+            Body::Unknown(_) | Body::Opaque(_) => {}
+        }
+    }
+
+    /// Whether the dialect's end marker was seen: what follows is not part of the answer, and the
+    /// exchange is over even if the socket stays open.
     pub fn done_seen(&self) -> bool {
-        false
+        self.answer.done
     }
 
     /// Ends the reading.
     pub fn finish(self, end: BodyEnd) -> ResponseFacts {
-        let outcome = match end {
-            BodyEnd::Clean if self.status < 400 => Outcome::Complete,
-            BodyEnd::Clean => Outcome::Error,
-            BodyEnd::Cut => Outcome::Truncated,
-            BodyEnd::ClientAborted => Outcome::ClientAborted,
-            BodyEnd::Timeout => Outcome::Timeout,
-            BodyEnd::ProxyShutdown => Outcome::ProxyShutdown,
+        let Self {
+            status,
+            body,
+            mut answer,
+            last_byte_us,
+        } = self;
+        let (body, parse_status) = match body {
+            Body::Unknown(sniffer) if sniffer.is_empty() => {
+                (outcome::Body::Empty, ParseStatus::NotApplicable)
+            }
+            Body::Unknown(_) => (outcome::Body::Opaque, unreadable(status)),
+            Body::Opaque(parse_status) => (outcome::Body::Opaque, parse_status),
+            Body::Events(mut decoder) => {
+                decoder.finish(|event| answer.last_event(last_byte_us.unwrap_or(0), event));
+                answer.facts.skipped = decoder.skipped();
+                let finished = answer.is_finished();
+                (outcome::Body::Events { finished }, answer.parse_status())
+            }
+            Body::Json(bytes) => read_json(&mut answer, &bytes, last_byte_us, status),
         };
-        let _ = self.dialect;
-        ResponseFacts {
-            outcome,
-            ..ResponseFacts::default()
-        }
+        let Answer { done, error, .. } = answer;
+        let evidence = outcome::Evidence {
+            status,
+            body,
+            done,
+            error,
+            end,
+        };
+        let mut facts = answer.end();
+        facts.outcome = outcome::of(evidence);
+        facts.parse_status = parse_status;
+        facts
     }
 }
+
+fn is_encoded(content_encoding: Option<&str>) -> bool {
+    content_encoding.is_some_and(|encoding| {
+        !encoding
+            .split(',')
+            .all(|one| matches!(one.trim(), "" | "identity"))
+    })
+}
+
+/// What to say about a body that is neither events nor JSON. A gateway's error page is no failure
+/// of the reader.
+fn unreadable(status: u16) -> ParseStatus {
+    if status >= 400 {
+        ParseStatus::NotApplicable
+    } else {
+        ParseStatus::Failed
+    }
+}
+
+fn read_json(
+    answer: &mut Answer,
+    body: &[u8],
+    at_us: Option<i64>,
+    status: u16,
+) -> (outcome::Body, ParseStatus) {
+    if answer.whole(at_us, body, status) {
+        return (outcome::Body::Whole, answer.parse_status());
+    }
+    match serde_json::from_slice::<IgnoredAny>(body) {
+        Err(error) if error.is_eof() => (outcome::Body::Half, ParseStatus::Partial),
+        _ => (outcome::Body::Opaque, unreadable(status)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

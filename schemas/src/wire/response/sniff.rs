@@ -1,0 +1,70 @@
+//! What a body is, by its first bytes.
+
+/// What a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An event stream.
+    Events,
+    /// A JSON document.
+    Json,
+    /// Something else.
+    Other,
+}
+
+/// How the lines of an event stream can begin.
+const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Tells what a body is.
+///
+/// The content type decides only where the bytes do not: gateways send event streams as
+/// `text/plain` or without a type, and plain JSON errors as `text/event-stream`.
+#[derive(Debug)]
+pub(super) struct Sniffer {
+    is_events_by_type: bool,
+    /// The body so far, from its first byte that is neither white space nor byte order mark.
+    start: Vec<u8>,
+}
+
+impl Sniffer {
+    pub(super) fn new(content_type: Option<&str>) -> Self {
+        let media_type = content_type
+            .and_then(|value| value.split(';').next())
+            .unwrap_or_default();
+        let is_events_by_type = media_type.trim().eq_ignore_ascii_case("text/event-stream");
+        Self {
+            is_events_by_type,
+            start: Vec::new(),
+        }
+    }
+
+    /// Takes bytes. Once it can tell, returns what the body is and the body so far.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Option<(Kind, Vec<u8>)> {
+        self.start.extend_from_slice(bytes);
+        // Keep-alive blanks may go on for long, and mean nothing in either kind of body.
+        let start = self.start.trim_ascii_start();
+        let start = start.strip_prefix(BOM).unwrap_or(start).trim_ascii_start();
+        self.start = start.to_vec();
+        let kind = self.kind()?;
+        Some((kind, std::mem::take(&mut self.start)))
+    }
+
+    /// Whether nothing but white space came.
+    pub(super) fn is_empty(&self) -> bool {
+        self.start.is_empty()
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        let start = &self.start[..];
+        let is_begun = |what: &[u8]| what.starts_with(start) && what != start;
+        match start.first()? {
+            b'{' | b'[' => Some(Kind::Json),
+            _ if is_begun(BOM) => None,
+            _ if self.is_events_by_type => Some(Kind::Events),
+            _ if FIELDS.iter().any(|field| start.starts_with(field)) => Some(Kind::Events),
+            _ if FIELDS.iter().any(|field| is_begun(field)) => None,
+            _ => Some(Kind::Other),
+        }
+    }
+}
