@@ -4,8 +4,13 @@
 //! [`Profile`], and a set's manifest holds two. Every number is finite; what is not known is null.
 //! The definitions stand in `schemas/spec/report-v1.md`.
 
+use crate::dispersion::{self, Counts, SECOND_US, clock};
 use crate::population::Population;
 use serde::{Deserialize, Serialize};
+
+pub mod lengths;
+pub mod prefix;
+pub mod sessions;
 
 /// What to compute beyond the fixed statistics.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,10 +187,62 @@ pub struct Spread {
 
 /// Computes the statistics of a population.
 pub fn profile(population: &Population, options: &Options) -> Profile {
-    let _unused = options;
+    let turns = &population.turns;
     Profile {
-        turns: population.turns.len() as u64,
+        turns: turns.len() as u64,
         sessions: u64::from(population.sessions),
-        ..Profile::default()
+        input_tokens: lengths::of(turns.iter().map(|turn| turn.input_tokens)),
+        output_tokens: lengths::of(turns.iter().map(|turn| turn.output_tokens)),
+        cached_tokens: lengths::cached(turns),
+        prefix: prefix::of(population, &options.capacities_blocks),
+        arrivals: arrivals(population, &options.windows_s),
+        turns_per_session: lengths::spread(sessions::turn_counts(population)),
+        think_time_s: lengths::spread(sessions::think_times_s(population)),
+        concurrency: lengths::spread(sessions::concurrency(turns)),
+        input_output_correlation: lengths::spearman(turns),
     }
 }
+
+/// The step of a population's clock, and whether it was inferred: the coarser of what the recorder
+/// states and what the arrivals show, because a recorder can keep microseconds of a coarse clock.
+pub fn clock_resolution_us(population: &Population) -> (Option<i64>, bool) {
+    let stated = population.clock_resolution_us;
+    let inferred = clock::resolution_us(&population.arrivals());
+    (stated.max(inferred), inferred > stated)
+}
+
+fn arrivals(population: &Population, windows_s: &[u32]) -> Arrivals {
+    let arrivals = population.arrivals();
+    let span_us = dispersion::span_us(&arrivals);
+    let (resolution, inferred) = clock_resolution_us(population);
+    let span_s = (!arrivals.is_empty()).then(|| span_us as f64 / SECOND_US as f64);
+    let gaps = arrivals.len().saturating_sub(1) as f64;
+    Arrivals {
+        span_s,
+        rate_per_s: span_s.filter(|span| *span > 0.0).map(|span| gaps / span),
+        clock_resolution_us: resolution,
+        clock_resolution_inferred: inferred,
+        interarrival_cv: lengths::interarrival_cv(&arrivals),
+        dispersion: windows_s
+            .iter()
+            .map(|s| window(&arrivals, *s, resolution))
+            .collect(),
+    }
+}
+
+fn window(arrivals: &[i64], window_s: u32, resolution_us: Option<i64>) -> Dispersion {
+    let window_us = i64::from(window_s) * SECOND_US;
+    let counts = Counts::of(arrivals, window_us);
+    let unknown = dispersion::invalid(window_us, dispersion::span_us(arrivals), resolution_us);
+    let valid = unknown.is_none();
+    Dispersion {
+        window_s,
+        idc: counts.idc().filter(|_| valid),
+        peak_to_mean: counts.peak_to_mean().filter(|_| valid),
+        windows: counts.windows,
+        unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests;
