@@ -1,0 +1,245 @@
+//! What can be asked of `truetape replay` and `truetape report`.
+
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Replay a set against a target, and say how far the run is from the set.
+#[derive(Clone, Debug, Args)]
+pub struct ReplayArgs {
+    /// The set: its directory, or `name`, `name@tag`, `name@sha256:…` in the store.
+    #[arg(value_name = "SET")]
+    pub set: String,
+
+    /// Server to send to, as in `http://127.0.0.1:8000`. A path in it is put before each turn's path.
+    #[arg(long, env = "TRUETAPE_TARGET", value_name = "URL")]
+    pub target: String,
+
+    /// Directory of the run. It must not exist, or be empty: a run is never overwritten.
+    #[arg(
+        long,
+        env = "TRUETAPE_OUT",
+        value_name = "DIR",
+        required_unless_present = "dry_run"
+    )]
+    pub out: Option<PathBuf>,
+
+    /// Directory that holds sets by name.
+    #[arg(long, env = "TRUETAPE_STORE", value_name = "DIR")]
+    pub store: Option<PathBuf>,
+
+    /// Send only turns that are due before this time, as in `5m`.
+    #[arg(long, env = "TRUETAPE_DURATION", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// Start sessions F times as fast: a factor above 1 is faster. Only session starts move (start / F);
+    /// think times inside a session are never scaled.
+    #[arg(
+        long,
+        env = "TRUETAPE_RATE_SCALE",
+        value_name = "F",
+        default_value_t = 1.0
+    )]
+    pub rate_scale: f64,
+
+    /// What decides when a turn is sent.
+    #[arg(long, env = "TRUETAPE_PACING", value_enum, default_value_t = Pacing::Hybrid)]
+    pub pacing: Pacing,
+
+    /// Multiply think times by this. Only with `--pacing closed`.
+    #[arg(
+        long,
+        env = "TRUETAPE_THINK_SCALE",
+        value_name = "F",
+        default_value_t = 1.0
+    )]
+    pub think_scale: f64,
+
+    /// Keep at most N requests in flight. Off by default: a cap reshapes the load, and the time a turn
+    /// waits for it counts as lateness.
+    #[arg(long, env = "TRUETAPE_MAX_IN_FLIGHT", value_name = "N")]
+    pub max_in_flight: Option<usize>,
+
+    /// How the length of answers is controlled.
+    #[arg(long, env = "TRUETAPE_OUTPUT", value_enum, default_value_t = Output::Enforce)]
+    pub output: Output,
+
+    /// What the prefix cache may know of earlier runs.
+    #[arg(long, env = "TRUETAPE_CACHE", value_enum, default_value_t = Cache::Salted)]
+    pub cache: Cache,
+
+    /// Salt of `--cache salted`; the run's own id by default. Give an earlier run's salt to repeat it
+    /// byte for byte, against a cache that may remember it.
+    #[arg(long, env = "TRUETAPE_SALT", value_name = "TEXT")]
+    pub salt: Option<String>,
+
+    /// Model to ask for, instead of the recorded ones.
+    #[arg(long, env = "TRUETAPE_MODEL", value_name = "NAME")]
+    pub model: Option<String>,
+
+    /// Header that carries the session, for routers with session affinity.
+    #[arg(long, env = "TRUETAPE_SESSION_HEADER", value_name = "NAME", default_value = DEFAULT_SESSION_HEADER)]
+    pub session_header: String,
+
+    /// A target that may be sent to, as HOST:PORT. Loopback targets are always allowed.
+    #[arg(
+        long,
+        env = "TRUETAPE_ALLOW_TARGET",
+        value_name = "HOST:PORT",
+        value_delimiter = ','
+    )]
+    pub allow_target: Vec<String>,
+
+    /// Allow the very server that the set was captured from.
+    #[arg(long, env = "TRUETAPE_ALLOW_CAPTURED_ORIGIN")]
+    pub allow_captured_origin: bool,
+
+    /// Send no more than this many prompt and output tokens in all. Turns past it are not sent.
+    #[arg(long, env = "TRUETAPE_TOKEN_BUDGET", value_name = "N")]
+    pub token_budget: Option<u64>,
+
+    /// Stop when more than this share of the latest 100 exchanges failed.
+    #[arg(
+        long,
+        env = "TRUETAPE_ERROR_RATE_MAX",
+        value_name = "SHARE",
+        default_value_t = 0.5
+    )]
+    pub error_rate_max: f64,
+
+    /// The run is invalid (exit 74) when the p99 of its own lateness is above this.
+    #[arg(long, env = "TRUETAPE_LATENESS_P99_MAX", value_name = "TIME", default_value = "100ms", value_parser = humantime::parse_duration)]
+    pub lateness_p99_max: Duration,
+
+    /// Give up on an exchange after this time. No limit by default.
+    #[arg(long, env = "TRUETAPE_TIMEOUT", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub timeout: Option<Duration>,
+
+    /// After a first Ctrl-C, wait this long for exchanges in flight.
+    #[arg(long, env = "TRUETAPE_GRACE", value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub grace: Duration,
+
+    /// Spin for up to this long (at most 100us) before each deadline, instead of sleeping to it.
+    #[arg(long, env = "TRUETAPE_SPIN", value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    pub spin: Duration,
+
+    /// Connections opened before time zero.
+    #[arg(
+        long,
+        env = "TRUETAPE_WARM_CONNECTIONS",
+        value_name = "N",
+        default_value_t = 16
+    )]
+    pub warm_connections: usize,
+
+    /// Whose answers a session's history carries.
+    #[arg(long, env = "TRUETAPE_HISTORY", value_enum, default_value_t = History::Recorded)]
+    pub history: History,
+
+    /// Do not send the one-token requests that find out, before the run, which parameters the target
+    /// takes. Lengths are then taken to be enforceable.
+    #[arg(long, env = "TRUETAPE_NO_PROBE")]
+    pub no_probe: bool,
+
+    /// Print the plan (duration, rate, tokens, findings) and send nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Exit 1 when the verdict of the run is this or worse.
+    #[arg(long, env = "TRUETAPE_FAIL_ON", value_enum, default_value_t = FailOn::Fail)]
+    pub fail_on: FailOn,
+
+    /// How the result is printed.
+    #[arg(long, env = "TRUETAPE_FORMAT", value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+
+    /// Variable that holds the target's API key. Credentials never come from the capture.
+    #[arg(long, env = "TRUETAPE_API_KEY_ENV", value_name = "NAME")]
+    pub api_key_env: Option<String>,
+}
+
+/// The header that carries a session unless `--session-header` says otherwise.
+pub const DEFAULT_SESSION_HEADER: &str = "x-session-id";
+
+/// What decides when a turn is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pacing {
+    /// At `max(due, end of dependency + think time)`: open loop across sessions, closed inside.
+    Hybrid,
+    /// At the end of its dependency + think time; only first turns have a due time.
+    Closed,
+    /// When it is due, whatever the target does.
+    Open,
+}
+
+/// How the length of answers is controlled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// The recorded length exactly: `min_tokens = max_tokens = recorded`, `ignore_eos`, no stop strings.
+    Enforce,
+    /// At most the recorded length.
+    Cap,
+    /// Whatever the recorded request asked for.
+    AsRecorded,
+}
+
+/// What the prefix cache may know of earlier runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Cache {
+    /// Nothing: every request carries the run's salt as `cache_salt`; sharing inside the run survives.
+    Salted,
+    /// Nothing: the target's prefix cache is reset before the run.
+    Flush,
+    /// Whatever it holds.
+    AsIs,
+}
+
+/// Whose answers a session's history carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum History {
+    /// Production's, as recorded.
+    Recorded,
+    /// The target's own. Not built yet.
+    Live,
+}
+
+/// Which verdict makes the answer no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// FAIL.
+    Fail,
+    /// FAIL or UNKNOWN.
+    Unknown,
+    /// None.
+    Never,
+}
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+    /// For documents.
+    Markdown,
+}
+
+/// Draw the report of runs again.
+#[derive(Clone, Debug, Args)]
+pub struct ReportArgs {
+    /// Directories of runs.
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+
+    /// How the reports are printed.
+    #[arg(long, env = "TRUETAPE_FORMAT", value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// The word of a flag's value, as it is typed and as `run.json` holds it.
+pub fn word<T: ValueEnum>(value: T) -> String {
+    value
+        .to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
+}

@@ -1,0 +1,105 @@
+//! A request, and what became of it.
+
+use bytes::Bytes;
+use std::time::{Duration, Instant};
+use truetape_schemas::wire::{Dialect, ResponseFacts};
+
+/// A request to be sent.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// HTTP method.
+    pub method: http::Method,
+    /// Path and query, complete.
+    pub path: String,
+    /// Header fields besides `host` and `content-length`.
+    pub headers: http::HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// The language of the answer.
+    pub dialect: Dialect,
+    /// Give up after this, connecting included.
+    pub timeout: Option<Duration>,
+}
+
+/// What became of a request. Offsets are microseconds since `handed`.
+#[derive(Debug)]
+pub struct Exchanged {
+    /// When the request was handed to a connection.
+    pub handed: Instant,
+    /// Whether the connection had carried an exchange before.
+    pub conn_reused: bool,
+    /// The last byte of the request was written.
+    pub request_end_us: Option<i64>,
+    /// The head of the answer was read.
+    pub head_us: Option<i64>,
+    /// The first byte of its body was read.
+    pub first_byte_us: Option<i64>,
+    /// The end of its body, or the failure.
+    pub end_us: i64,
+    /// HTTP status.
+    pub status: Option<u16>,
+    /// Bytes of the answer's body.
+    pub response_bytes: i64,
+    /// What the answer said.
+    pub facts: ResponseFacts,
+    /// Why there is no answer, or no whole one.
+    pub failure: Option<Failure>,
+}
+
+/// Why an exchange went wrong below HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// There was no connection.
+    Connect(String),
+    /// The connection broke before an answer.
+    NoAnswer(String),
+    /// The connection broke inside the answer.
+    Cut(String),
+    /// It took longer than allowed.
+    Timeout,
+    /// The run was stopped.
+    Aborted,
+}
+
+impl Failure {
+    /// The word in the column `error_code`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Connect(_) => "connect",
+            Self::NoAnswer(_) => "no_answer",
+            Self::Cut(_) => "cut",
+            Self::Timeout => "timeout",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Connect(cause) => write!(f, "cannot connect: {cause}"),
+            Self::NoAnswer(cause) => write!(f, "no answer: {cause}"),
+            Self::Cut(cause) => write!(f, "the answer broke off: {cause}"),
+            Self::Timeout => f.write_str("timed out"),
+            Self::Aborted => f.write_str("aborted"),
+        }
+    }
+}
+
+impl Exchanged {
+    /// Time to first token: from "request fully sent" to the first token event (D2).
+    pub fn ttft_us(&self) -> Option<i64> {
+        Some(self.facts.first_token_us? - self.request_end_us?)
+    }
+}
+
+/// An answer read whole, for questions that are not load.
+#[derive(Debug)]
+pub struct Fetched {
+    /// HTTP status.
+    pub status: u16,
+    /// Its header fields.
+    pub headers: http::HeaderMap,
+    /// Its body, up to 4 MiB.
+    pub body: Vec<u8>,
+}

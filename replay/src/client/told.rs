@@ -1,0 +1,133 @@
+//! What is learnt about an exchange while it goes on.
+
+use super::exchanged::{Exchanged, Failure};
+use bytes::Bytes;
+use std::time::Instant;
+use truetape_schemas::capture::Outcome;
+use truetape_schemas::wire::{BodyEnd, Dialect, ResponseFacts, ResponseReader};
+
+/// Bytes of an answer that [`Client::fetch`](super::Client::fetch) keeps at most.
+const FETCH_BYTES_MAX: usize = 4 << 20;
+
+/// What is learnt about an exchange while it goes on; whole at any instant, since it may be cut.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) dialect: Dialect,
+    pub(super) handed: Instant,
+    pub(super) conn_reused: bool,
+    pub(super) request_end: Option<Instant>,
+    pub(super) head_at: Option<Instant>,
+    pub(super) first_byte_at: Option<Instant>,
+    pub(super) done_at: Option<Instant>,
+    pub(super) ended: Option<Instant>,
+    pub(super) status: Option<u16>,
+    pub(super) headers: http::HeaderMap,
+    pub(super) response_bytes: i64,
+    pub(super) reader: Option<ResponseReader>,
+    pub(super) kept: Option<Vec<u8>>,
+}
+
+impl Told {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            handed: Instant::now(),
+            conn_reused: false,
+            request_end: None,
+            head_at: None,
+            first_byte_at: None,
+            done_at: None,
+            ended: None,
+            status: None,
+            headers: http::HeaderMap::new(),
+            response_bytes: 0,
+            reader: None,
+            kept: None,
+        }
+    }
+
+    pub(super) fn handed(&mut self, conn_reused: bool) {
+        self.handed = Instant::now();
+        self.conn_reused = conn_reused;
+    }
+
+    pub(super) fn head(&mut self, head: http::response::Parts) {
+        self.head_at = Some(Instant::now());
+        self.status = Some(head.status.as_u16());
+        self.headers = head.headers;
+        if self.kept.is_none() {
+            let text = |name| self.headers.get(name).and_then(|value| value.to_str().ok());
+            let content_type = text(http::header::CONTENT_TYPE);
+            let encoding = text(http::header::CONTENT_ENCODING);
+            let status = head.status.as_u16();
+            let reader = ResponseReader::new(self.dialect, status, content_type, encoding);
+            self.reader = Some(reader);
+        }
+    }
+
+    pub(super) fn frame(&mut self, data: Option<&Bytes>) {
+        let Some(data) = data else { return };
+        let now = Instant::now();
+        self.first_byte_at.get_or_insert(now);
+        self.response_bytes += i64::try_from(data.len()).unwrap_or(i64::MAX);
+        if let Some(kept) = &mut self.kept {
+            let room = FETCH_BYTES_MAX.saturating_sub(kept.len());
+            kept.extend(data.iter().take(room));
+        }
+        let at_us = self.offset(now);
+        if let Some(reader) = &mut self.reader {
+            reader.push(at_us, data);
+            if reader.done_seen() {
+                self.done_at.get_or_insert(now);
+            }
+        }
+    }
+
+    fn offset(&self, at: Instant) -> i64 {
+        i64::try_from(at.saturating_duration_since(self.handed).as_micros()).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn exchanged(mut self, failure: Option<Failure>) -> Exchanged {
+        let end = self.ended.unwrap_or_else(Instant::now);
+        let facts = match self.reader.take() {
+            Some(reader) => reader.finish(body_end(failure.as_ref())),
+            None => no_answer(failure.as_ref()),
+        };
+        Exchanged {
+            handed: self.handed,
+            conn_reused: self.conn_reused,
+            request_end_us: self.request_end.map(|at| self.offset(at)),
+            head_us: self.head_at.map(|at| self.offset(at)),
+            first_byte_us: self.first_byte_at.map(|at| self.offset(at)),
+            end_us: self.offset(end),
+            status: self.status,
+            response_bytes: self.response_bytes,
+            facts,
+            failure,
+        }
+    }
+}
+
+fn body_end(failure: Option<&Failure>) -> BodyEnd {
+    match failure {
+        None => BodyEnd::Clean,
+        Some(Failure::Timeout) => BodyEnd::Timeout,
+        Some(Failure::Aborted) => BodyEnd::ClientAborted,
+        Some(Failure::Connect(_) | Failure::NoAnswer(_) | Failure::Cut(_)) => BodyEnd::Cut,
+    }
+}
+
+fn no_answer(failure: Option<&Failure>) -> ResponseFacts {
+    let outcome = match failure {
+        Some(Failure::Timeout) => Outcome::Timeout,
+        Some(Failure::Aborted) => Outcome::ClientAborted,
+        Some(Failure::Connect(_)) | None => Outcome::Error,
+        Some(Failure::NoAnswer(_) | Failure::Cut(_)) => Outcome::Truncated,
+    };
+    let error_code = failure.map(|failure| failure.name().to_owned());
+    ResponseFacts {
+        outcome,
+        error_code,
+        ..ResponseFacts::default()
+    }
+}

@@ -1,0 +1,250 @@
+//! `truetape replay`, from the command line to the exit code.
+
+use crate::cli::{Cache, Output, ReplayArgs};
+use crate::client::{Client, Target};
+use crate::error::Error;
+use crate::load::{self, Loaded};
+use crate::plan::{self, Plan, TargetFacts};
+use crate::probe_target::{self, Probed, Sample, Takes};
+use crate::progress::Progress;
+use crate::walk::{self, Halt, Manner, Walked};
+use crate::{body, dry_run, report, run_dir, settings, verdict};
+use std::path::Path;
+use std::sync::Arc;
+use truetape_schemas::blame::Answer;
+use truetape_schemas::set::Turn;
+use truetape_schemas::wire::Dialect;
+
+/// Replays a set against a target and writes a run.
+pub fn run(args: ReplayArgs) -> Result<Answer, Error> {
+    let args = &args;
+    settings::check(args)?;
+    let mut set = load::load(&args.set, args.store.as_deref())?;
+    if args.dry_run {
+        let plan = dry_plan(args, &mut set)?;
+        dry_run::show(args.format, &set, &plan)?;
+        return Ok(Answer::Yes);
+    }
+    if set.is_lengths_only() {
+        let problem = "it has lengths and no prompts, which cannot be sent yet; compile it with synthetic content, or look at its plan with --dry-run";
+        return Err(Error::Set {
+            subject: args.set.clone(),
+            problem: problem.to_owned(),
+        });
+    }
+    let Some(out) = &args.out else {
+        return Err(Error::config("--out", "missing"));
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| Error::Host {
+            what: "the runtime".to_owned(),
+            cause,
+        })?;
+    let halt = Halt::default();
+    runtime.block_on(async {
+        let interrupted = crate::signals::watch(halt.clone())?;
+        tokio::select! {
+            answer = replay(args, set, out, halt) => answer,
+            never = interrupted => match never {},
+        }
+    })
+}
+
+fn dry_plan(args: &ReplayArgs, set: &mut Loaded) -> Result<Plan, Error> {
+    let library = body::Library::new(std::mem::take(&mut set.contents));
+    let target = TargetFacts {
+        enforces_lengths: true,
+        ..TargetFacts::default()
+    };
+    plan::plan(
+        &set.turns,
+        library,
+        &settings::plan_settings(args, None),
+        &target,
+    )
+}
+
+/// Replays a set, without a look at signals: whoever calls it decides when to halt.
+pub async fn replay(
+    args: &ReplayArgs,
+    mut set: Loaded,
+    out: &Path,
+    halt: Halt,
+) -> Result<Answer, Error> {
+    let run_id = truetape_schemas::ids::new_exchange_id();
+    let salt = salt(args, &run_id);
+    let headers = settings::headers(args)?;
+    let session_header = settings::session_header(args)?;
+    let target = Target::resolve(&args.target)?;
+    settings::allow(args, &target, &set)?;
+    let client = Arc::new(Client::new(target));
+    let probed = probe_target::identify(&client, &headers).await?;
+    let (takes, mut findings) =
+        takes(args, &client, &headers, &set, &probed, salt.as_deref()).await?;
+    let salt = salt.filter(|_| takes.salt);
+    let library = body::Library::new(std::mem::take(&mut set.contents));
+    let plan_settings = settings::plan_settings(args, salt.clone());
+    let plan = plan::plan(&set.turns, library, &plan_settings, &probed.facts(takes))?;
+    if plan.dispatches.is_empty() {
+        let problem = format!("nothing of it can be sent: {}", plan.findings.join("; "));
+        return Err(Error::Set {
+            subject: args.set.clone(),
+            problem,
+        });
+    }
+    run_dir::prepare(out)?;
+    if args.cache == Cache::Flush {
+        probe_target::flush(&client, &headers).await?;
+    }
+    findings.extend(probed.findings.iter().cloned());
+    findings.extend(set.findings.iter().cloned());
+    findings.extend(plan.findings.iter().cloned());
+    client
+        .warm(args.warm_connections.min(plan.dispatches.len()))
+        .await;
+    let manner = manner(args, &run_id, session_header, headers);
+    let due_us = plan
+        .dispatches
+        .iter()
+        .map(|planned| planned.node.due_us)
+        .collect();
+    let plan = Arc::new(plan);
+    let walked = walk::walk(
+        plan,
+        Arc::clone(&client),
+        manner,
+        halt,
+        Progress::new(due_us),
+    )
+    .await?;
+    conclude(
+        args,
+        &set,
+        out,
+        &probed,
+        Ran {
+            run_id,
+            salt,
+            findings,
+            walked,
+        },
+    )
+}
+
+/// What a run left behind.
+struct Ran {
+    run_id: String,
+    salt: Option<String>,
+    findings: Vec<String>,
+    walked: Walked,
+}
+
+fn conclude(
+    args: &ReplayArgs,
+    set: &Loaded,
+    out: &Path,
+    probed: &Probed,
+    ran: Ran,
+) -> Result<Answer, Error> {
+    let flags = settings::flags(args, ran.salt.as_deref());
+    let mut run = verdict::run(
+        &set.manifest,
+        &ran.walked,
+        args.lateness_p99_max,
+        args.max_in_flight,
+    );
+    run.run_id = ran.run_id;
+    run.target = args.target.clone();
+    run.engine = probed.engine.clone();
+    run.flags = flags;
+    run.findings = ran.findings;
+    let rows = &ran.walked.rows;
+    let graded = truetape_fidelity::grade::run_against_set(
+        &set.manifest,
+        &set.turns,
+        &run,
+        rows,
+        set.level1.as_ref(),
+    );
+    run_dir::write(out, &run, rows, &graded)?;
+    report::show(args.format, out, &run, &graded)?;
+    verdict::end(out, &run, ran.walked.stopped.as_ref())?;
+    Ok(report::answer(graded.verdict, args.fail_on))
+}
+
+fn salt(args: &ReplayArgs, run_id: &str) -> Option<String> {
+    let given = args.salt.clone().unwrap_or_else(|| run_id.to_owned());
+    (args.cache == Cache::Salted).then_some(given)
+}
+
+/// Finds out what the target takes, as far as the run needs to know.
+async fn takes(
+    args: &ReplayArgs,
+    client: &Client,
+    headers: &http::HeaderMap,
+    set: &Loaded,
+    probed: &Probed,
+    salt: Option<&str>,
+) -> Result<(Takes, Vec<String>), Error> {
+    let wanted = Takes {
+        lengths: args.output == Output::Enforce,
+        salt: salt.is_some(),
+    };
+    let first = set.turns.iter().find(|turn| is_sendable(turn));
+    let Some(first) = first.filter(|_| !args.no_probe) else {
+        return Ok((wanted, Vec::new()));
+    };
+    let served = first
+        .model
+        .as_ref()
+        .filter(|model| probed.engine.models.contains(model));
+    let model = args
+        .model
+        .as_ref()
+        .or(served)
+        .or(probed.engine.models.first());
+    // A salt of its own: the question must not warm the cache of the run.
+    let salt = format!("probe-{}", salt.unwrap_or_default());
+    let sample = Sample {
+        path: &first.path,
+        dialect: Dialect::from_name(&first.dialect),
+        model: model.or(first.model.as_ref()).map(String::as_str),
+        salt: &salt,
+    };
+    let takes = probe_target::takes(client, headers, &sample, wanted).await?;
+    let mut findings = Vec::new();
+    if wanted.salt && !takes.salt {
+        findings.push(
+            "cache: the target refuses cache_salt: prefixes of earlier runs may be reused (optimistic)"
+                .to_owned(),
+        );
+    }
+    Ok((takes, findings))
+}
+
+fn is_sendable(turn: &Turn) -> bool {
+    let dialect = Dialect::from_name(&turn.dialect);
+    matches!(dialect, Dialect::OpenaiChat | Dialect::OpenaiCompletions)
+}
+
+fn manner(
+    args: &ReplayArgs,
+    run_id: &str,
+    session_header: http::HeaderName,
+    headers: http::HeaderMap,
+) -> Manner {
+    Manner {
+        pacing: args.pacing,
+        in_flight_max: args.max_in_flight.unwrap_or(usize::MAX),
+        timeout: args.timeout,
+        grace: args.grace,
+        spin: args.spin,
+        error_rate_max: args.error_rate_max,
+        token_budget: args.token_budget,
+        run_id: run_id.to_owned(),
+        session_header,
+        headers,
+    }
+}

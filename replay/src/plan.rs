@@ -1,0 +1,374 @@
+//! Turns and flags become dispatches with absolute deadlines: everything is decided before the
+//! first byte is sent (R1).
+//!
+//! The same set and the same settings always make the same plan: dispatches are ordered by due
+//! time, and ties keep the order of the set, so that a burst stays a burst.
+
+use crate::body::{Body, Library, Shape};
+use crate::cli::{Output, Pacing};
+use crate::error::Error;
+use crate::lengths::{self, Enforcement};
+use crate::schedule::Node;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use truetape_schemas::set::Turn;
+use truetape_schemas::wire::Dialect;
+
+mod findings;
+
+/// Reasons for which a planned turn is not sent; the words of the column `not_sent_reason`.
+pub mod reason {
+    /// It is due after `--duration`.
+    pub const AFTER_DURATION: &str = "after_duration";
+    /// The set holds no content for it.
+    pub const NO_CONTENT: &str = "no_content";
+    /// Its dialect cannot be sent yet.
+    pub const UNSUPPORTED_DIALECT: &str = "unsupported_dialect";
+    /// Prompt and answer do not fit the target's context.
+    pub const OVER_CONTEXT: &str = "over_context";
+    /// It is past `--token-budget`.
+    pub const TOKEN_BUDGET: &str = "token_budget";
+    /// The target failed too often.
+    pub const ERROR_RATE: &str = "error_rate";
+    /// The run was stopped.
+    pub const STOPPED: &str = "stopped";
+}
+
+/// Dispatches of a plan at most: the schedule numbers them with 32 bits.
+const DISPATCHES_MAX: usize = u32::MAX as usize - 1;
+
+/// What of the command line shapes a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Only turns due before it are sent.
+    pub duration_us: Option<i64>,
+    /// Session starts are divided by it.
+    pub rate_scale: f64,
+    /// What decides when a turn is sent.
+    pub pacing: Pacing,
+    /// Think times are multiplied by it.
+    pub think_scale: f64,
+    /// How the length of answers is controlled.
+    pub output: Output,
+    /// Value of `cache_salt`.
+    pub cache_salt: Option<String>,
+    /// Model to ask for instead of the recorded ones.
+    pub model: Option<String>,
+    /// Prompt and output tokens at most.
+    pub token_budget: Option<u64>,
+    /// Whether a turn without content is left out. Only a plan that is never sent can do without.
+    pub needs_content: bool,
+}
+
+/// What the plan must know of the target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TargetFacts {
+    /// Models it lists; empty when it lists none.
+    pub models: Vec<String>,
+    /// Tokens of prompt and answer at most, where it says so.
+    pub context_tokens_max: Option<i64>,
+    /// Whether it takes `ignore_eos` and `min_tokens`.
+    pub enforces_lengths: bool,
+}
+
+/// One request to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// Row of the turn in the set.
+    pub turn_id: i64,
+    /// Its session.
+    pub session: String,
+    /// Its depth in the session.
+    pub turn: i32,
+    /// When it is to be sent, and after what.
+    pub node: Node,
+    /// Path to send to.
+    pub path: String,
+    /// The dialect of its answer.
+    pub dialect: Dialect,
+    /// Its body.
+    pub body: Body,
+    /// Prompt tokens of the set.
+    pub input_tokens: Option<i64>,
+    /// Output tokens of the set.
+    pub output_tokens: Option<i64>,
+    /// How its length is controlled.
+    pub enforcement: Enforcement,
+}
+
+/// A turn that is not sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unsent {
+    /// Row of the turn in the set.
+    pub turn_id: i64,
+    /// Its session.
+    pub session: String,
+    /// Its depth in the session.
+    pub turn: i32,
+    /// When it would have been due.
+    pub due_us: i64,
+    /// Prompt tokens of the set.
+    pub input_tokens: Option<i64>,
+    /// Output tokens of the set.
+    pub output_tokens: Option<i64>,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Everything a run will do.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// What is sent, ordered by due time.
+    pub dispatches: Vec<Planned>,
+    /// What is not.
+    pub unsent: Vec<Unsent>,
+    /// The parts of all bodies.
+    pub library: Library,
+    /// Things a user should know before trusting the run.
+    pub findings: Vec<String>,
+    /// Prompt tokens of what is sent, where known.
+    pub input_tokens: i64,
+    /// Output tokens that what is sent asks for, where known.
+    pub output_tokens: i64,
+}
+
+/// Makes the plan of a run.
+pub fn plan(
+    turns: &[Turn],
+    library: Library,
+    settings: &Settings,
+    target: &TargetFacts,
+) -> Result<Plan, Error> {
+    if DISPATCHES_MAX < turns.len() {
+        let problem = format!(
+            "{} turns, at most {DISPATCHES_MAX} can be planned",
+            turns.len()
+        );
+        return Err(Error::Set {
+            subject: "set".to_owned(),
+            problem,
+        });
+    }
+    let models = models(turns, settings, target)?;
+    let mut tally = findings::Tally::default();
+    tally.models(&models);
+    let mut plan = Plan::default();
+    for (due_us, turn) in by_due(turns, settings) {
+        tally.turn(turn, settings);
+        let ask = lengths::ask(turn, settings.output, target.enforces_lengths);
+        let expected = lengths::expected_output(turn, &ask);
+        let reason = refusal(turn, due_us, expected, settings, target)
+            .or_else(|| over_budget(&plan, turn, expected, settings));
+        let model = models.get(&turn.model).cloned().flatten();
+        let shape = Shape {
+            model: model.as_deref(),
+            cache_salt: settings.cache_salt.as_deref(),
+        };
+        let body = match reason {
+            None if !settings.needs_content => Ok(Body::default()),
+            None => library.body(turn, &ask, &shape).ok_or(reason::NO_CONTENT),
+            Some(reason) => Err(reason),
+        };
+        match body {
+            Ok(body) => {
+                tally.sent(turn, &ask);
+                plan.input_tokens += turn.input_tokens.unwrap_or(0);
+                plan.output_tokens += expected.unwrap_or(0);
+                plan.dispatches
+                    .push(planned(turn, due_us, settings, body, ask.enforcement));
+            }
+            Err(reason) => plan.unsent.push(unsent(turn, due_us, reason)),
+        }
+    }
+    renumber(&mut plan);
+    plan.findings = tally.findings(&plan, settings, target);
+    plan.library = library;
+    Ok(plan)
+}
+
+/// Due times, in the order of sending. Only the start of a session moves with the rate.
+fn by_due<'a>(turns: &'a [Turn], settings: &Settings) -> Vec<(i64, &'a Turn)> {
+    let mut starts: HashMap<&str, i64> = HashMap::new();
+    for turn in turns {
+        let start = starts.entry(turn.session.as_str()).or_insert(turn.start_us);
+        *start = (*start).min(turn.start_us);
+    }
+    let due = |turn: &'a Turn| {
+        let start_us = starts
+            .get(turn.session.as_str())
+            .copied()
+            .unwrap_or(turn.start_us);
+        (
+            scaled(start_us, settings.rate_scale) + (turn.start_us - start_us),
+            turn,
+        )
+    };
+    let mut ordered: Vec<(i64, &Turn)> = turns.iter().map(due).collect();
+    ordered.sort_by_key(|(due_us, turn)| (*due_us, turn.turn_id));
+    ordered
+}
+
+fn scaled(start_us: i64, rate_scale: f64) -> i64 {
+    // Exact for a factor of 1, whatever the size of the number.
+    if rate_scale == 1.0 {
+        start_us
+    } else {
+        (start_us as f64 / rate_scale).round() as i64
+    }
+}
+
+fn refusal(
+    turn: &Turn,
+    due_us: i64,
+    expected: Option<i64>,
+    settings: &Settings,
+    target: &TargetFacts,
+) -> Option<&'static str> {
+    if settings
+        .duration_us
+        .is_some_and(|duration_us| duration_us <= due_us)
+    {
+        return Some(reason::AFTER_DURATION);
+    }
+    if settings.needs_content && turn.content.is_empty() {
+        return Some(reason::NO_CONTENT);
+    }
+    let dialect = Dialect::from_name(&turn.dialect);
+    let known = matches!(dialect, Dialect::OpenaiChat | Dialect::OpenaiCompletions);
+    if settings.needs_content && !known {
+        return Some(reason::UNSUPPORTED_DIALECT);
+    }
+    let context = turn.input_tokens.map(|input| input + expected.unwrap_or(0));
+    match (context, target.context_tokens_max) {
+        (Some(context), Some(most)) if most < context => Some(reason::OVER_CONTEXT),
+        _ => None,
+    }
+}
+
+/// The budget is cut where it is first exceeded: what follows is left out whole, so that the
+/// shortest turns of the rest are not picked.
+fn over_budget(
+    plan: &Plan,
+    turn: &Turn,
+    expected: Option<i64>,
+    settings: &Settings,
+) -> Option<&'static str> {
+    let budget = i64::try_from(settings.token_budget?).unwrap_or(i64::MAX);
+    let spent = plan.input_tokens + plan.output_tokens;
+    let next = turn.input_tokens.unwrap_or(0) + expected.unwrap_or(0);
+    let already = plan
+        .unsent
+        .last()
+        .is_some_and(|last| last.reason == reason::TOKEN_BUDGET);
+    (already || budget < spent + next).then_some(reason::TOKEN_BUDGET)
+}
+
+fn planned(
+    turn: &Turn,
+    due_us: i64,
+    settings: &Settings,
+    body: Body,
+    enforcement: Enforcement,
+) -> Planned {
+    let scale = |gap_us: i64| (gap_us.max(0) as f64 * settings.think_scale).round() as i64;
+    // Turn ids for now; `renumber` makes them indices, once it is known what is sent.
+    let depends_on = turn
+        .depends_on
+        .iter()
+        .filter_map(|id| u32::try_from(*id).ok())
+        .collect();
+    Planned {
+        turn_id: turn.turn_id,
+        session: turn.session.clone(),
+        turn: turn.turn,
+        node: Node {
+            due_us,
+            depends_on,
+            think_us: turn.gap_us.map(scale),
+        },
+        path: turn.path.clone(),
+        dialect: Dialect::from_name(&turn.dialect),
+        body,
+        input_tokens: turn.input_tokens,
+        output_tokens: turn.output_tokens,
+        enforcement,
+    }
+}
+
+fn unsent(turn: &Turn, due_us: i64, reason: &'static str) -> Unsent {
+    Unsent {
+        turn_id: turn.turn_id,
+        session: turn.session.clone(),
+        turn: turn.turn,
+        due_us,
+        input_tokens: turn.input_tokens,
+        output_tokens: turn.output_tokens,
+        reason,
+    }
+}
+
+/// Dependencies by index in the plan. One that is not sent cannot end, so nobody waits for it: the
+/// turn keeps its due time.
+fn renumber(plan: &mut Plan) {
+    let index: HashMap<i64, u32> = plan
+        .dispatches
+        .iter()
+        .zip(0u32..)
+        .map(|(planned, at)| (planned.turn_id, at))
+        .collect();
+    for (planned, own) in plan.dispatches.iter_mut().zip(0u32..) {
+        let sent = planned
+            .node
+            .depends_on
+            .iter()
+            .filter_map(|id| index.get(&i64::from(*id)));
+        planned.node.depends_on = sent
+            .copied()
+            .filter(|dependency| *dependency != own)
+            .collect();
+    }
+}
+
+/// The model that each recorded model is asked for as.
+fn models(
+    turns: &[Turn],
+    settings: &Settings,
+    target: &TargetFacts,
+) -> Result<BTreeMap<Option<String>, Option<String>>, Error> {
+    let recorded: HashSet<&Option<String>> = turns.iter().map(|turn| &turn.model).collect();
+    recorded
+        .into_iter()
+        .map(|model| {
+            Ok((
+                model.clone(),
+                model_for(model.as_deref(), settings, target)?,
+            ))
+        })
+        .collect()
+}
+
+fn model_for(
+    recorded: Option<&str>,
+    settings: &Settings,
+    target: &TargetFacts,
+) -> Result<Option<String>, Error> {
+    if let Some(model) = &settings.model {
+        return Ok(Some(model.clone()));
+    }
+    let served = recorded.is_some_and(|recorded| target.models.iter().any(|m| m == recorded));
+    match target.models.as_slice() {
+        _ if served => Ok(recorded.map(str::to_owned)),
+        [] => Ok(recorded.map(str::to_owned)),
+        [only] => Ok(Some(only.clone())),
+        several => Err(Error::config(
+            "--model",
+            format!(
+                "the set asks for `{}`, the target serves {}; name one of them",
+                recorded.unwrap_or("no model"),
+                several.join(", ")
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! What the plan found on the way: counts first, then one sentence each.
+
+use super::{Plan, Settings, TargetFacts};
+use crate::cli::Output;
+use crate::lengths::{Ask, Enforcement, Remark};
+use std::collections::BTreeMap;
+use truetape_schemas::capture::Outcome;
+use truetape_schemas::set::Turn;
+
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    turns: u64,
+    made_streaming: u64,
+    unknown_think: u64,
+    aborted: u64,
+    formatted: u64,
+    remarks: BTreeMap<Remark, u64>,
+    enforcement: BTreeMap<&'static str, u64>,
+    models: Vec<(String, String)>,
+}
+
+impl Tally {
+    pub(super) fn models(&mut self, models: &BTreeMap<Option<String>, Option<String>>) {
+        for (recorded, asked) in models {
+            if recorded != asked {
+                let word = |model: &Option<String>| model.clone().unwrap_or_else(|| "none".into());
+                self.models.push((word(recorded), word(asked)));
+            }
+        }
+    }
+
+    /// Counts a turn of the set, sent or not.
+    pub(super) fn turn(&mut self, turn: &Turn, settings: &Settings) {
+        self.turns += 1;
+        let waits = settings.pacing != crate::cli::Pacing::Open;
+        if waits && !turn.depends_on.is_empty() && turn.gap_us.is_none() {
+            self.unknown_think += 1;
+        }
+    }
+
+    /// Counts a turn that is sent.
+    pub(super) fn sent(&mut self, turn: &Turn, ask: &Ask) {
+        self.made_streaming += u64::from(turn.stream != Some(true));
+        self.aborted += u64::from(turn.recorded_outcome == Outcome::ClientAborted);
+        let enforced = ask.enforcement == Enforcement::Enforce;
+        self.formatted += u64::from(enforced && turn.response_format.is_some());
+        *self.enforcement.entry(ask.enforcement.name()).or_default() += 1;
+        if let Some(remark) = ask.remark {
+            *self.remarks.entry(remark).or_default() += 1;
+        }
+    }
+
+    pub(super) fn findings(
+        &self,
+        plan: &Plan,
+        settings: &Settings,
+        target: &TargetFacts,
+    ) -> Vec<String> {
+        let mut findings = Vec::new();
+        for (recorded, asked) in &self.models {
+            findings.push(format!(
+                "model: the set asks for `{recorded}`, `{asked}` is asked for"
+            ));
+        }
+        if settings.output == Output::Enforce && !target.enforces_lengths {
+            findings.push(
+                "lengths: the target refuses ignore_eos or min_tokens: output lengths are capped, not enforced"
+                    .to_owned(),
+            );
+        }
+        self.unsent(plan, &mut findings);
+        self.counted(plan.dispatches.len() as u64, &mut findings);
+        findings
+    }
+
+    fn unsent(&self, plan: &Plan, findings: &mut Vec<String>) {
+        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+        for unsent in &plan.unsent {
+            *reasons.entry(unsent.reason).or_default() += 1;
+        }
+        for (reason, count) in reasons {
+            findings.push(format!(
+                "not sent: {count} of {} turns: {reason}",
+                self.turns
+            ));
+        }
+    }
+
+    fn counted(&self, sent: u64, findings: &mut Vec<String>) {
+        let mut say = |count: u64, what: &str| {
+            if count != 0 {
+                findings.push(format!("{count} of {sent} {what}"));
+            }
+        };
+        let remark = |remark| self.remarks.get(&remark).copied().unwrap_or(0);
+        say(
+            remark(Remark::UnknownLength),
+            "turns: no whole answer was observed: sent with production's own bound",
+        );
+        say(
+            remark(Remark::ZeroLength),
+            "turns: production's answer had no tokens: one is asked for, the least a server takes",
+        );
+        say(
+            remark(Remark::SeveralChoices),
+            "turns: several choices share the recorded length: it is split evenly, rounded up",
+        );
+        say(
+            self.made_streaming,
+            "turns: not a stream in production, or not known to be: sent as a stream, to be measured",
+        );
+        say(
+            self.formatted,
+            "turns: a response format is asked for together with an enforced length: the answer is cut or padded",
+        );
+        say(
+            self.aborted,
+            "turns: production's client went away early: the replay does not (pessimistic)",
+        );
+        say(
+            self.unknown_think,
+            "turns: think time unknown: sent at max(due, end of dependency)",
+        );
+    }
+}

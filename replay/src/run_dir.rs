@@ -1,0 +1,72 @@
+//! A run on disk: `turns.parquet`, `fidelity.json`, `report.md`, and `run.json` last.
+
+use crate::error::Error;
+use std::path::Path;
+use truetape_schemas::file::{self, Writer, write_atomically};
+use truetape_schemas::report::Report;
+use truetape_schemas::run::{self, Dispatch, Run};
+
+/// Rows handed to the writer at once.
+const WRITE_BATCH_ROWS: usize = 4 * 1024;
+
+/// Makes the directory of a run, which must not exist or be empty: a run is never overwritten.
+///
+/// It is made before anything is sent, so that a run is not lost for want of a place to write it.
+pub fn prepare(out: &Path) -> Result<(), Error> {
+    std::fs::create_dir_all(out).map_err(|cause| file::Error::io(out, cause))?;
+    let mut entries = std::fs::read_dir(out).map_err(|cause| file::Error::io(out, cause))?;
+    if entries.next().is_some() {
+        let problem = "holds files already; a run is never overwritten: name another --out";
+        return Err(Error::Out {
+            path: out.to_owned(),
+            problem: problem.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Writes a run. A directory without a `run.json` is not one, so that it comes last.
+pub fn write(out: &Path, run: &Run, rows: &[Dispatch], report: &Report) -> Result<(), Error> {
+    let mut writer = Writer::<Dispatch>::create(&out.join(run::TURNS))?;
+    for batch in rows.chunks(WRITE_BATCH_ROWS) {
+        writer.write(batch)?;
+    }
+    writer.finish(&[
+        ("run_id".to_owned(), run.run_id.clone()),
+        ("set_digest".to_owned(), run.set_digest.clone()),
+    ])?;
+    write_atomically(
+        &out.join(run::FIDELITY),
+        &json(&out.join(run::FIDELITY), report)?,
+    )?;
+    let markdown = truetape_fidelity::render::markdown(report);
+    write_atomically(&out.join(run::REPORT), markdown.as_bytes())?;
+    write_atomically(&out.join(run::RUN), &json(&out.join(run::RUN), run)?)?;
+    Ok(())
+}
+
+fn json(path: &Path, value: &impl serde::Serialize) -> Result<Vec<u8>, Error> {
+    let encoded = serde_json::to_vec_pretty(value);
+    let mut bytes = encoded.map_err(|cause| Error::Bug {
+        subject: path.display().to_string(),
+        problem: cause.to_string(),
+    })?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_never_overwritten() {
+        let scratch = tempfile::tempdir().unwrap();
+        let out = scratch.path().join("deep").join("run");
+        prepare(&out).unwrap();
+        prepare(&out).unwrap();
+        std::fs::write(out.join("run.json"), "{}").unwrap();
+        let error = prepare(&out).unwrap_err();
+        assert!(error.to_string().ends_with("name another --out"), "{error}");
+    }
+}

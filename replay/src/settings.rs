@@ -1,0 +1,186 @@
+//! What was typed becomes what it means, or one good error.
+
+use crate::cli::{Cache, History, Pacing, ReplayArgs, word};
+use crate::client::Target;
+use crate::error::Error;
+use crate::load::Loaded;
+use crate::pace::SPIN_MAX;
+use crate::plan::Settings;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The client's name in `user-agent`.
+const AGENT: &str = concat!("truetape/", env!("CARGO_PKG_VERSION"));
+
+/// Refuses values that cannot be meant.
+pub fn check(args: &ReplayArgs) -> Result<(), Error> {
+    let refuse = |flag: &str, problem: String| Err(Error::config(flag, problem));
+    if !args.rate_scale.is_finite() || args.rate_scale <= 0.0 {
+        return refuse(
+            "--rate-scale",
+            format!("{} is not above 0", args.rate_scale),
+        );
+    }
+    if !args.think_scale.is_finite() || args.think_scale < 0.0 {
+        return refuse("--think-scale", format!("{} is below 0", args.think_scale));
+    }
+    if args.think_scale != 1.0 && args.pacing != Pacing::Closed {
+        let pacing = word(args.pacing);
+        return refuse(
+            "--think-scale",
+            format!(
+                "{} with --pacing {pacing}; only closed scales think times",
+                args.think_scale
+            ),
+        );
+    }
+    if !(0.0..=1.0).contains(&args.error_rate_max) {
+        return refuse(
+            "--error-rate-max",
+            format!("{} is not in 0 to 1", args.error_rate_max),
+        );
+    }
+    if args.max_in_flight == Some(0) {
+        return refuse("--max-in-flight", "0 sends nothing; at least 1".to_owned());
+    }
+    if SPIN_MAX < args.spin {
+        return refuse("--spin", format!("{:?} is above {SPIN_MAX:?}", args.spin));
+    }
+    if args.salt.is_some() && args.cache != Cache::Salted {
+        let cache = word(args.cache);
+        return refuse(
+            "--salt",
+            format!("given with --cache {cache}; only salted uses one"),
+        );
+    }
+    if args.history == History::Live {
+        let problem = "live is not supported yet; use recorded";
+        return refuse("--history", problem.to_owned());
+    }
+    Ok(())
+}
+
+/// What of the command line shapes the plan. Whether the target takes a salt is known only later.
+pub fn plan_settings(args: &ReplayArgs, cache_salt: Option<String>) -> Settings {
+    Settings {
+        duration_us: args.duration.map(micros),
+        rate_scale: args.rate_scale,
+        pacing: args.pacing,
+        think_scale: args.think_scale,
+        output: args.output,
+        cache_salt,
+        model: args.model.clone(),
+        token_budget: args.token_budget,
+        needs_content: !args.dry_run,
+    }
+}
+
+/// A duration in whole microseconds.
+pub fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Header fields of every request. Credentials come from the environment, never from the capture.
+pub fn headers(args: &ReplayArgs) -> Result<http::HeaderMap, Error> {
+    let mut headers = http::HeaderMap::new();
+    let fixed = http::HeaderValue::from_static;
+    headers.insert(http::header::CONTENT_TYPE, fixed("application/json"));
+    headers.insert(http::header::USER_AGENT, fixed(AGENT));
+    let Some(variable) = &args.api_key_env else {
+        return Ok(headers);
+    };
+    let key = std::env::var(variable).map_err(|_| {
+        Error::config(
+            "--api-key-env",
+            format!("{variable} is not set, or not text"),
+        )
+    })?;
+    let mut value = http::HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| {
+        Error::config(
+            "--api-key-env",
+            format!("{variable} holds what a header cannot carry"),
+        )
+    })?;
+    value.set_sensitive(true);
+    headers.insert(http::header::AUTHORIZATION, value);
+    Ok(headers)
+}
+
+/// The header that carries a session.
+pub fn session_header(args: &ReplayArgs) -> Result<http::HeaderName, Error> {
+    args.session_header.parse().map_err(|_| {
+        Error::config(
+            "--session-header",
+            format!("`{}` is not a header name", args.session_header),
+        )
+    })
+}
+
+/// Refuses targets that were not meant to be loaded.
+pub fn allow(args: &ReplayArgs, target: &Target, set: &Loaded) -> Result<(), Error> {
+    let refuse = |problem: String| {
+        Err(Error::TargetRefused {
+            target: target.url.clone(),
+            problem,
+        })
+    };
+    let named = args.allow_target.iter().any(|allowed| target.is(allowed));
+    if !target.is_loopback() && !named {
+        let authority = &target.authority;
+        return refuse(format!(
+            "not on this machine, and not allowed; to send load there, add --allow-target {authority}"
+        ));
+    }
+    let upstreams: BTreeSet<&str> = set
+        .turns
+        .iter()
+        .map(|turn| turn.upstream.as_str())
+        .collect();
+    let origin = upstreams.into_iter().find(|upstream| target.is(upstream));
+    match origin {
+        Some(origin) if !args.allow_captured_origin => refuse(format!(
+            "the set was captured from {origin}; to replay onto it, add --allow-captured-origin"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Every flag that shapes a run, as it was understood, for `run.json`.
+pub fn flags(args: &ReplayArgs, salt: Option<&str>) -> BTreeMap<String, Value> {
+    let time = |duration: Duration| json!(humantime::format_duration(duration).to_string());
+    let optional_time = |duration: Option<Duration>| duration.map_or(Value::Null, time);
+    let pairs = [
+        ("set", json!(args.set)),
+        ("duration", optional_time(args.duration)),
+        ("rate_scale", json!(args.rate_scale)),
+        ("pacing", json!(word(args.pacing))),
+        ("think_scale", json!(args.think_scale)),
+        ("max_in_flight", json!(args.max_in_flight)),
+        ("output", json!(word(args.output))),
+        ("cache", json!(word(args.cache))),
+        ("salt", json!(salt)),
+        ("model", json!(args.model)),
+        ("session_header", json!(args.session_header)),
+        ("allow_target", json!(args.allow_target)),
+        ("allow_captured_origin", json!(args.allow_captured_origin)),
+        ("token_budget", json!(args.token_budget)),
+        ("error_rate_max", json!(args.error_rate_max)),
+        ("lateness_p99_max", time(args.lateness_p99_max)),
+        ("timeout", optional_time(args.timeout)),
+        ("grace", time(args.grace)),
+        ("spin", time(args.spin)),
+        ("warm_connections", json!(args.warm_connections)),
+        ("no_probe", json!(args.no_probe)),
+        ("history", json!(word(args.history))),
+        ("fail_on", json!(word(args.fail_on))),
+        ("api_key_env", json!(args.api_key_env)),
+    ];
+    pairs
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

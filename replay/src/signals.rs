@@ -1,0 +1,41 @@
+//! Ctrl-C and SIGTERM: the first stops politely, the second at once.
+
+use crate::error::Error;
+use crate::walk::Halt;
+use std::convert::Infallible;
+use std::io::Write as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Listens from now on; the future turns signals into a halt and never ends.
+pub fn watch(halt: Halt) -> Result<impl Future<Output = Infallible>, Error> {
+    let listen = |kind| {
+        signal(kind).map_err(|cause| Error::Host {
+            what: "signal handlers".to_owned(),
+            cause,
+        })
+    };
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    Ok(async move {
+        next(&mut interrupt, &mut terminate).await;
+        say("stopping: waiting for exchanges in flight; once more to cut them");
+        halt.stop.cancel();
+        next(&mut interrupt, &mut terminate).await;
+        say("cutting exchanges in flight");
+        halt.cut.cancel();
+        std::future::pending().await
+    })
+}
+
+async fn next(interrupt: &mut Signal, terminate: &mut Signal) {
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+fn say(what: &str) {
+    if writeln!(std::io::stderr(), "\n{what}").is_err() {
+        tracing::debug!("stderr is closed");
+    }
+}

@@ -1,0 +1,274 @@
+//! The run itself: send, measure, collect, stop.
+//!
+//! One thread paces, one task carries each exchange, one task collects. The exchange tasks are
+//! started by the pacing thread itself: a queue between them would only add a wake-up.
+
+use crate::breaker::{Breaker, Trip};
+use crate::client::{Client, Request};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::pace::{self, Inbox};
+use crate::plan::{Plan, reason};
+use crate::progress::Progress;
+use crate::row;
+use crate::schedule::{Release, Schedule};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use truetape_schemas::run::Dispatch;
+use truetape_schemas::wire::session::RUN_HEADER;
+
+/// Time between the start of the pacing thread and schedule zero: enough for a thread to start.
+const LEAD: Duration = Duration::from_millis(20);
+
+/// Rows that wait for the collector at most. An exchange that finds the queue full has already been
+/// measured, so that its waiting changes nothing.
+const ROWS_WAITING_MAX: usize = 1_024;
+
+/// Two offsets that were rounded down: added, so that a dependent turn never leaves before the true
+/// end of what it depends on.
+const ROUNDED_DOWN_US: i64 = 2;
+
+/// Ends a run early: first politely, then at once.
+#[derive(Clone, Debug, Default)]
+pub struct Halt {
+    /// Nothing more is sent; what is in flight is awaited.
+    pub stop: CancellationToken,
+    /// What is in flight is cut.
+    pub cut: CancellationToken,
+}
+
+/// How a plan is walked.
+#[derive(Clone, Debug)]
+pub struct Manner {
+    /// What decides when a turn is sent.
+    pub pacing: crate::cli::Pacing,
+    /// Exchanges in flight at most.
+    pub in_flight_max: usize,
+    /// Time an exchange may take.
+    pub timeout: Option<Duration>,
+    /// After a stop, time that exchanges in flight may take.
+    pub grace: Duration,
+    /// Spinning before a deadline.
+    pub spin: Duration,
+    /// Share of failures at which the run is stopped.
+    pub error_rate_max: f64,
+    /// Tokens at most.
+    pub token_budget: Option<u64>,
+    /// Value of `x-truetape-run`.
+    pub run_id: String,
+    /// Header that carries the session.
+    pub session_header: http::HeaderName,
+    /// Header fields of every request.
+    pub headers: http::HeaderMap,
+}
+
+/// What a walk came to.
+#[derive(Debug)]
+pub struct Walked {
+    /// One row for each turn of the plan, sent or not, ordered by turn.
+    pub rows: Vec<Dispatch>,
+    /// Schedule zero on the wall clock.
+    pub zero_us: i64,
+    /// From schedule zero to the end of the last exchange.
+    pub duration_us: i64,
+    /// Why it was stopped, if it was.
+    pub stopped: Option<Trip>,
+}
+
+/// What every exchange task shares.
+struct Shared {
+    plan: Arc<Plan>,
+    client: Arc<Client>,
+    manner: Manner,
+    clock: Clock,
+    inbox: Arc<Inbox>,
+    cut: CancellationToken,
+}
+
+/// Sends a plan to its end, or until it is stopped.
+pub async fn walk(
+    plan: Arc<Plan>,
+    client: Arc<Client>,
+    manner: Manner,
+    halt: Halt,
+    mut progress: Progress,
+) -> Result<Walked, Error> {
+    let nodes = plan
+        .dispatches
+        .iter()
+        .map(|planned| planned.node.clone())
+        .collect();
+    let schedule = Schedule::new(nodes, manner.pacing, manner.in_flight_max);
+    let clock = Clock::starting_at(Instant::now() + LEAD);
+    let zero_us = truetape_schemas::time::wall_now_us() - clock.now_us();
+    let inbox = Arc::new(Inbox::default());
+    let breaker = Breaker::new(manner.error_rate_max, manner.token_budget);
+    let (done, rows) = mpsc::channel(ROWS_WAITING_MAX);
+    let tracker = TaskTracker::new();
+    let shared = Arc::new(Shared {
+        plan: Arc::clone(&plan),
+        client,
+        manner: manner.clone(),
+        clock,
+        inbox: Arc::clone(&inbox),
+        cut: halt.cut.clone(),
+    });
+    let release = releaser(&schedule, shared, &tracker, done);
+    let pacer = pace::start(schedule, clock, Arc::clone(&inbox), manner.spin, release).map_err(
+        |cause| Error::Host {
+            what: "the pacing thread".to_owned(),
+            cause,
+        },
+    )?;
+    let _guard = StopOnDrop(Arc::clone(&inbox));
+    let stopper = stop_politely(halt.clone(), Arc::clone(&inbox), manner.grace);
+    let (mut rows, trip) = tokio::select! {
+        collected = collect(rows, breaker, &inbox, clock, &mut progress) => collected,
+        never = stopper => match never {},
+    };
+    tracker.close();
+    tracker.wait().await;
+    let withdrawn = pacer.join().map_err(|_| Error::Bug {
+        subject: "the pacing thread".to_owned(),
+        problem: "it panicked".to_owned(),
+    })?;
+    progress.finish();
+    let by_user = || Trip {
+        reason: reason::STOPPED,
+        problem: "it was interrupted".to_owned(),
+    };
+    let stopped = trip.or_else(|| halt.stop.is_cancelled().then(by_user));
+    let why = stopped.as_ref().map_or(reason::STOPPED, |trip| trip.reason);
+    let withdrawn = withdrawn
+        .into_iter()
+        .filter_map(|at| plan.dispatches.get(at as usize));
+    rows.extend(withdrawn.map(|planned| row::withdrawn(planned, why)));
+    rows.extend(plan.unsent.iter().map(row::unsent));
+    rows.sort_by_key(|row| row.turn_id);
+    let duration_us = rows.iter().filter_map(end_us).max().unwrap_or(0);
+    Ok(Walked {
+        rows,
+        zero_us,
+        duration_us,
+        stopped,
+    })
+}
+
+fn end_us(row: &Dispatch) -> Option<i64> {
+    Some(row.sent_us? + row.request_end_us.unwrap_or(0) + row.end_us?)
+}
+
+/// What the pacing thread calls: it starts the exchange on the runtime and returns.
+fn releaser(
+    schedule: &Schedule,
+    shared: Arc<Shared>,
+    tracker: &TaskTracker,
+    done: mpsc::Sender<Dispatch>,
+) -> impl FnMut(Release) + Send + 'static {
+    let indices = 0..u32::try_from(shared.plan.dispatches.len()).unwrap_or(u32::MAX);
+    let awaited: Vec<bool> = indices.map(|index| schedule.awaits(index)).collect();
+    let runtime = tokio::runtime::Handle::current();
+    let tracker = tracker.clone();
+    move |release| {
+        let awaited = awaited
+            .get(release.index as usize)
+            .copied()
+            .unwrap_or(false);
+        let exchange = exchange(Arc::clone(&shared), release, awaited, done.clone());
+        tracker.spawn_on(exchange, &runtime);
+    }
+}
+
+async fn exchange(
+    shared: Arc<Shared>,
+    release: Release,
+    awaited: bool,
+    done: mpsc::Sender<Dispatch>,
+) {
+    let Some(planned) = shared.plan.dispatches.get(release.index as usize) else {
+        return;
+    };
+    let mut headers = shared.manner.headers.clone();
+    if let Ok(session) = http::HeaderValue::from_str(&planned.session) {
+        headers.insert(&shared.manner.session_header, session);
+    }
+    if let Ok(run) = http::HeaderValue::from_str(&shared.manner.run_id) {
+        headers.insert(RUN_HEADER, run);
+    }
+    let body = planned.body.bytes(&shared.plan.library);
+    let request_bytes = i64::try_from(body.len()).ok();
+    let request = Request {
+        method: http::Method::POST,
+        path: shared.client.target().path(&planned.path),
+        headers,
+        body,
+        dialect: planned.dialect,
+        timeout: shared.manner.timeout,
+    };
+    let exchanged = shared.client.send_until(&request, &shared.cut).await;
+    if awaited {
+        let end_us = shared.clock.at_us(exchanged.handed) + exchanged.end_us;
+        shared.inbox.ended(release.index, end_us + ROUNDED_DOWN_US);
+    }
+    let row = Dispatch {
+        request_bytes,
+        ..row::sent(planned, release, exchanged, shared.clock)
+    };
+    // The collector outlives every exchange; if it has panicked, the walk ends in an error.
+    if done.send(row).await.is_err() {
+        tracing::debug!("a row had no collector");
+    }
+}
+
+/// Takes rows until every exchange is over and the pacing thread has let go of its sender.
+async fn collect(
+    mut done: mpsc::Receiver<Dispatch>,
+    mut breaker: Breaker,
+    inbox: &Inbox,
+    clock: Clock,
+    progress: &mut Progress,
+) -> (Vec<Dispatch>, Option<Trip>) {
+    let mut rows = Vec::new();
+    let mut trip = None;
+    let period = progress.period();
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+    loop {
+        tokio::select! {
+            row = done.recv() => {
+                let Some(row) = row else { return (rows, trip) };
+                progress.ended(&row);
+                let tripped = breaker.ended(&row);
+                rows.push(row);
+                if trip.is_none() && tripped.is_some() {
+                    trip = tripped;
+                    inbox.stop();
+                }
+            }
+            _ = ticks.tick() => progress.show(clock.now_us()),
+        }
+    }
+}
+
+/// A walk that is given up must not leave a thread behind that goes on sending.
+struct StopOnDrop(Arc<Inbox>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Turns a stop into a withdrawal, and a stop that lasts too long into a cut.
+async fn stop_politely(halt: Halt, inbox: Arc<Inbox>, grace: Duration) -> std::convert::Infallible {
+    halt.stop.cancelled().await;
+    inbox.stop();
+    tokio::time::sleep(grace).await;
+    halt.cut.cancel();
+    std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests;
