@@ -73,6 +73,31 @@ pub fn output_text(seed: u64, index: u64) -> String {
     output_word(seed, index).to_owned()
 }
 
+/// The seed of what the engine says to a prompt: the same request gets the same answer.
+///
+/// `seeds` are those of the server and of the request. The salt of the prefix cache is no part of
+/// it, so that runs with different salts can be compared.
+pub fn output_seed(rendered: &[u8], seeds: [u64; 2]) -> u64 {
+    let mut first = [0; size_of::<u64>()];
+    blake3::Hasher::new()
+        .update(rendered)
+        .finalize_xof()
+        .fill(&mut first);
+    seeds
+        .iter()
+        .fold(u64::from_le_bytes(first), |seed, given| mix(seed ^ *given))
+}
+
+/// How many tokens the engine says under `seed` when nobody stops it: from 8 to 511.
+///
+/// Six octaves are equally likely, and so is every length within one: the mean is 126, the median
+/// 64. A replay that does not enforce lengths is thus really different from its recording.
+pub fn natural_tokens(seed: u64) -> u64 {
+    let scrambled = mix(!seed);
+    let shortest = 8 << (scrambled % 6);
+    shortest + (scrambled >> 8) % shortest
+}
+
 /// The same as [`output_text`], without a copy.
 pub fn output_word(seed: u64, index: u64) -> &'static str {
     let scrambled = mix(seed ^ mix(index));

@@ -109,6 +109,32 @@ fn every_word_is_one_token_of_safe_ascii_and_used() {
 }
 
 #[test]
+fn natural_lengths_span_six_octaves() {
+    let lengths: Vec<u64> = (0..60_000).map(natural_tokens).collect();
+    assert_eq!(
+        (lengths.iter().min(), lengths.iter().max()),
+        (Some(&8), Some(&511))
+    );
+    let mean = lengths.iter().sum::<u64>() as f64 / lengths.len() as f64;
+    // Twelve for the first octave, doubling five times: 756 / 6, less half a token.
+    assert!((mean - 125.5).abs() < 2.0, "{mean}");
+}
+
+#[test]
+fn a_seed_depends_on_the_prompt_and_on_both_seeds() {
+    let seeds = [
+        output_seed(b"a", [0, 0]),
+        output_seed(b"b", [0, 0]),
+        output_seed(b"a", [1, 0]),
+        output_seed(b"a", [0, 1]),
+        output_seed(b"a", [1, 1]),
+    ];
+    let distinct: std::collections::BTreeSet<u64> = seeds.into_iter().collect();
+    assert_eq!(distinct.len(), seeds.len());
+    assert_eq!(output_seed(b"a", [0, 0]), seeds[0]);
+}
+
+#[test]
 fn ids_and_bytes_are_the_same_thing() {
     let given = [0, 1, 255, 65_536, u32::MAX];
     assert_eq!(ids(&render_ids(&given)), given);
