@@ -21,6 +21,10 @@ use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+mod types;
+
+pub use types::types;
+
 /// The footer key that names the format, as in `capture/1`.
 pub const FORMAT_KEY: &str = "format";
 
