@@ -1,1 +1,59 @@
-//! Placeholder.
+//! The sidecar: forward, tap, record.
+//!
+//! ```text
+//! client ──▶ accept ──▶ forward ──▶ upstream
+//!                         │ ▲
+//!               frames    ▼ │ (unchanged)
+//!                        tap ──▶ track ──▶ tape ──▶ recorder ══ queue ══▶ observe ══▶ write ──▶ spool
+//!                     never waits                      │ full? counted         seal ──▶ segment
+//! ```
+//!
+//! Read in this order:
+//!
+//! 1. [`cli`] and [`config`]: what is set and what it means; [`limits`]: every bound;
+//! 2. [`accept`], [`forward`], [`headers`], [`link`], [`answer`], [`tunnel`]: the serving path;
+//! 3. [`io`], [`tap`], [`track`], [`budget`]: what is remembered of it, in bounded memory;
+//! 4. [`tape`], [`recorder`], [`account`]: one exchange, offered once, accounted for once;
+//! 5. [`observe`], [`redact`]: records to rows, off the serving path;
+//! 6. [`spool`], [`writer`], [`disk`], [`seal`], [`sealer`], [`capture`]: rows to segments that
+//!    survive `kill -9`;
+//! 7. [`server`], [`admin`], [`metrics`], [`mod@run`], [`log`], [`clock`], [`error`]: the process.
+//!
+//! What the traffic sees is what it would see without us (P1); recording never waits (P2); what was
+//! not recorded is counted (P3); prompt text leaves in a capture only (P4); memory is bounded (P5).
+
+pub mod accept;
+pub mod account;
+pub mod admin;
+pub mod answer;
+pub mod budget;
+pub mod capture;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod disk;
+pub mod error;
+pub mod forward;
+pub mod headers;
+pub mod io;
+pub mod limits;
+pub mod link;
+pub mod log;
+pub mod metrics;
+pub mod observe;
+pub mod recorder;
+pub mod redact;
+pub mod run;
+pub mod seal;
+pub mod sealer;
+pub mod server;
+pub mod spool;
+pub mod tap;
+pub mod tape;
+pub mod track;
+pub mod tunnel;
+pub mod writer;
+
+pub use error::Error;
+pub use run::run;
+pub use server::start;

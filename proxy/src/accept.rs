@@ -1,0 +1,130 @@
+//! The listener, and one task for each client connection.
+
+use crate::forward::{self, Connection};
+use crate::io::{self, ClientIo, Traffic};
+use crate::limits;
+use crate::link;
+use crate::metrics::Metric;
+use crate::server::Shared;
+use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+/// Takes connections until the proxy drains.
+pub async fn run(listener: TcpListener, shared: Arc<Shared>) {
+    let drain = shared.drain.clone();
+    let mut id = 0;
+    while let Some(accepted) = drain.run_until_cancelled(listener.accept()).await {
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(cause) => {
+                // Out of file descriptors, or a client that was gone already.
+                tracing::warn!(%cause, "could not accept a connection");
+                tokio::time::sleep(limits::ACCEPT_RETRY_AFTER).await;
+                continue;
+            }
+        };
+        shared.metrics.count(Metric::Connections);
+        let connection = Arc::new(Connection {
+            shared: Arc::clone(&shared),
+            traffic: Traffic::new(),
+            id,
+        });
+        id += 1;
+        drop(shared.tasks.spawn(serve(stream, connection)));
+    }
+}
+
+/// Serves one connection until it ends, drains or is cut.
+async fn serve(stream: TcpStream, connection: Arc<Connection>) {
+    if let Err(cause) = link::tune(&stream) {
+        tracing::debug!(%cause, "a client was gone before its first request");
+        return;
+    }
+    let shared = Arc::clone(&connection.shared);
+    let (traffic, stream) = (Arc::clone(&connection.traffic), Arc::new(stream));
+    let io = ClientIo::new(
+        Arc::clone(&stream),
+        Arc::clone(&traffic),
+        Arc::clone(&shared.recorder),
+    );
+    let sequence = AtomicI32::new(0);
+    let service = service_fn(move |request| {
+        let sequence = sequence.fetch_add(1, Relaxed);
+        forward::exchange(Arc::clone(&connection), sequence, request)
+    });
+    let mut serving = pin!(
+        builder()
+            .serve_connection(TokioIo::new(io), service)
+            .with_upgrades()
+    );
+    let mut gone = pin!(io::gone(&stream));
+    let mut order = pin!(next_order(&shared.drain, &shared.cut, Step::Drain));
+    let (mut watching, mut ending) = (true, Step::Drain);
+    loop {
+        tokio::select! {
+            biased;
+            served = serving.as_mut() => {
+                ended(&shared, served);
+                return;
+            }
+            () = order.as_mut() => match ending {
+                Step::Drain => {
+                    serving.as_mut().graceful_shutdown();
+                    ending = Step::Cut;
+                    order.set(next_order(&shared.drain, &shared.cut, Step::Cut));
+                }
+                Step::Cut => return,
+            },
+            () = gone.as_mut(), if watching => {
+                // Dropping the connection drops its exchange, and with it the upstream's.
+                if traffic.is_busy() {
+                    return;
+                }
+                watching = false;
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    Drain,
+    Cut,
+}
+
+/// Waits for the next order. A connection waits for one thing at a time: it is polled with every
+/// frame.
+async fn next_order(drain: &CancellationToken, cut: &CancellationToken, step: Step) {
+    let (drain, cut) = (drain.child_token(), cut.child_token());
+    match step {
+        Step::Drain => drain.cancelled().await,
+        Step::Cut => cut.cancelled().await,
+    }
+}
+
+/// The server's side of HTTP/1.1, with every default that would show taken back.
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::CLIENT_IDLE_MAX)
+        .preserve_header_case(true)
+        .auto_date_header(false)
+        .max_headers(limits::HEADERS_MAX)
+        .half_close(false);
+    builder
+}
+
+fn ended(shared: &Shared, served: hyper::Result<()>) {
+    let Err(cause) = served else { return };
+    if cause.is_parse() {
+        shared.metrics.count(Metric::ProtocolErrors);
+    }
+    tracing::debug!(%cause, "a client connection ended early");
+}

@@ -1,0 +1,163 @@
+//! The body of a response: it drives the link that it comes over.
+
+use crate::io::Busy;
+use crate::link::{Link, Pool};
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// The body of a response.
+#[derive(Debug)]
+pub struct Answer {
+    source: Source,
+    cut: Option<Cut>,
+    over: bool,
+    busy: Busy,
+}
+
+#[derive(Debug)]
+enum Source {
+    Own(Bytes),
+    Upstream {
+        incoming: Incoming,
+        link: Option<Link>,
+        pool: Arc<Pool>,
+    },
+}
+
+/// A failure that is held back until what came before it has left.
+#[derive(Debug)]
+struct Cut {
+    error: hyper::Error,
+    flushed: bool,
+}
+
+impl Answer {
+    /// A body of our own.
+    pub fn own(text: &'static str, busy: Busy) -> Self {
+        let over = text.is_empty();
+        Self {
+            source: Source::Own(Bytes::from_static(text.as_bytes())),
+            cut: None,
+            over,
+            busy,
+        }
+    }
+
+    /// A body that comes over a link.
+    pub fn upstream(incoming: Incoming, link: Link, pool: Arc<Pool>, busy: Busy) -> Self {
+        let source = Source::Upstream {
+            incoming,
+            link: Some(link),
+            pool,
+        };
+        Self {
+            source,
+            cut: None,
+            over: false,
+            busy,
+        }
+    }
+
+    /// hyper closes the connection when a body fails, and with it what it has not yet written. So
+    /// the failure waits: first for one round, in which hyper writes, then for a socket that is
+    /// full. The client sees every byte that came, and then the cut.
+    fn poll_cut(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(cut) = &mut self.cut else {
+            return Poll::Pending;
+        };
+        if !std::mem::replace(&mut cut.flushed, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if self.busy.traffic().is_stalled() {
+            // The socket wakes this task once it has taken more.
+            return Poll::Pending;
+        }
+        self.over = true;
+        Poll::Ready(self.cut.take().map(|cut| Err(cut.error)))
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        if this.cut.is_some() {
+            return this.poll_cut(cx);
+        }
+        let polled = match &mut this.source {
+            Source::Own(bytes) => {
+                let bytes = std::mem::take(bytes);
+                this.over = true;
+                return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
+            }
+            Source::Upstream { incoming, link, .. } => poll_upstream(incoming, link, cx),
+        };
+        match polled {
+            Poll::Ready(Some(Err(error))) => {
+                this.cut = Some(Cut {
+                    error,
+                    flushed: false,
+                });
+                this.poll_cut(cx)
+            }
+            Poll::Ready(None) => {
+                this.over = true;
+                Poll::Ready(None)
+            }
+            other => other,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Own(bytes) => bytes.is_empty(),
+            Source::Upstream { incoming, .. } => self.cut.is_none() && incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Upstream { incoming, .. } => incoming.size_hint(),
+        }
+    }
+}
+
+fn poll_upstream(
+    incoming: &mut Incoming,
+    link: &mut Option<Link>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    // What hyper has already read goes first; then the socket is read, once.
+    match Pin::new(&mut *incoming).poll_frame(cx) {
+        Poll::Pending => {}
+        ready @ Poll::Ready(_) => return ready,
+    }
+    if let Some(link) = link {
+        link.drive(cx);
+    }
+    Pin::new(incoming).poll_frame(cx)
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let whole = self.cut.is_none() && (self.over || self.is_end_stream());
+        if let Source::Upstream { link, pool, .. } = &mut self.source
+            && let (true, Some(link)) = (whole, link.take())
+        {
+            pool.give(link);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Everything off the serving path: three threads between the recorder and the sealed segments.
+//!
+//! ```text
+//! recorder ══ records ══▶ observe ══ rows ══▶ write ──▶ spool ──▶ seal ──▶ segment
+//! ```
+
+use crate::account::{Account, Loss};
+use crate::config::Config;
+use crate::disk::{Disk, FILE_MODE, RealDisk};
+use crate::error::Error;
+use crate::limits;
+use crate::metrics::Metrics;
+use crate::observe::{self, Plan};
+use crate::recorder::Recorder;
+use crate::sealer;
+use crate::tape::Record;
+use crate::writer::{Names, Rotation, Writer};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use truetape_schemas::time::wall_now_us;
+
+/// Name of the file that one proxy holds locked in its directory.
+const LOCK: &str = ".truetape-proxy.lock";
+
+/// The directory is for the owner only.
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// What the admin page tells about capture.
+#[derive(Debug, Default)]
+pub struct Status {
+    segment: Mutex<Option<PathBuf>>,
+    paused: AtomicBool,
+    noted_offers: AtomicU64,
+}
+
+impl Status {
+    /// `recording`, or `paused_disk` while the disk refuses.
+    pub fn state(&self) -> &'static str {
+        if self.paused.load(Relaxed) {
+            "paused_disk"
+        } else {
+            "recording"
+        }
+    }
+
+    /// The spool that is being written.
+    pub fn segment(&self) -> Option<PathBuf> {
+        self.segment
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Another spool is being written, or none.
+    pub fn opened(&self, path: Option<PathBuf>) {
+        *self.segment.lock().unwrap_or_else(PoisonError::into_inner) = path;
+    }
+
+    /// Sets whether the disk refuses, and says what was before.
+    pub fn paused(&self, paused: bool) -> bool {
+        self.paused.swap(paused, Relaxed)
+    }
+
+    /// Whether anything arrived since this was last asked.
+    pub fn offers_since_note(&self, account: &Account) -> bool {
+        let offered = account.snapshot().offered;
+        self.noted_offers.swap(offered, Relaxed) != offered
+    }
+}
+
+/// The threads of one capture.
+#[derive(Debug)]
+pub struct Capture {
+    recorder: Arc<Recorder>,
+    status: Arc<Status>,
+    stop: Arc<AtomicBool>,
+    observer: JoinHandle<()>,
+    writer: JoinHandle<()>,
+    sealer: sealer::Handle,
+    _lock: File,
+}
+
+impl Capture {
+    /// Locks the directory and starts. Spools that an earlier process left are sealed meanwhile.
+    pub fn start(
+        config: &Config,
+        recorder: &Arc<Recorder>,
+        metrics: &Arc<Metrics>,
+        plan: Plan,
+        records: Receiver<Box<Record>>,
+    ) -> Result<Self, Error> {
+        Self::start_on(Box::new(RealDisk), config, recorder, metrics, plan, records)
+    }
+
+    /// The same, on another disk.
+    pub fn start_on(
+        disk: Box<dyn Disk>,
+        config: &Config,
+        recorder: &Arc<Recorder>,
+        metrics: &Arc<Metrics>,
+        plan: Plan,
+        records: Receiver<Box<Record>>,
+    ) -> Result<Self, Error> {
+        let directory = config.out.clone();
+        let lock = lock(&directory)?;
+        let status = Arc::new(Status::default());
+        let names = Names {
+            directory: directory.clone(),
+            prefix: format!("{}-{}", config.proxy_id, wall_now_us()),
+            next: 1,
+        };
+        let rotation = Rotation::of(config);
+        let writer = Writer::start(
+            recorder,
+            metrics,
+            &status,
+            disk,
+            rotation,
+            names,
+            config.digest(),
+        )
+        .map_err(|cause| Error::Disk {
+            path: directory.clone(),
+            cause,
+        })?;
+        let runtime = |cause| Error::Runtime { cause };
+        let (rows, written) = sync_channel(limits::WRITE_QUEUE_ROWS_MAX);
+        let stop = Arc::new(AtomicBool::new(false));
+        let sealer = sealer::start(directory, &status, metrics).map_err(runtime)?;
+        let poke = sealer.poke();
+        let writer = thread("truetape-write", move || {
+            writer.run(&written, &poke);
+        })?;
+        let observing = observe::Observer::new(plan, Arc::clone(recorder), Arc::clone(metrics));
+        let stopping = Arc::clone(&stop);
+        let observer = thread("truetape-read", move || {
+            observing.run(&records, &rows, &stopping)
+        })?;
+        let recorder = Arc::clone(recorder);
+        Ok(Self {
+            recorder,
+            status,
+            stop,
+            observer,
+            writer,
+            sealer,
+            _lock: lock,
+        })
+    }
+
+    /// What the admin page tells.
+    pub fn status(&self) -> Arc<Status> {
+        Arc::clone(&self.status)
+    }
+
+    /// Writes and seals what is queued, once nothing more is offered. A disk that does not answer
+    /// is not waited for without end. Says how many spools are left unsealed.
+    pub async fn finish(self) -> u64 {
+        self.stop.store(true, Relaxed);
+        self.observer.thread().unpark();
+        let account = Arc::clone(self.recorder.account());
+        let joining = tokio::task::spawn_blocking(move || {
+            // A thread that panicked has said so; what it held is settled below.
+            drop(self.observer.join());
+            drop(self.writer.join());
+            self.sealer.finish()
+        });
+        let unsealed = match tokio::time::timeout(limits::SEAL_WITHIN, joining).await {
+            Ok(Ok(unsealed)) => unsealed,
+            Ok(Err(_)) | Err(_) => {
+                tracing::error!("the last segment could not be sealed in time");
+                1
+            }
+        };
+        let ledger = account.snapshot();
+        account.lose(
+            Loss::Shutdown,
+            ledger.offered.saturating_sub(ledger.accounted()),
+        );
+        unsealed
+    }
+}
+
+fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map_err(|cause| Error::Runtime { cause })
+}
+
+/// Makes the directory where it is missing, and locks it for this process.
+fn lock(directory: &Path) -> Result<File, Error> {
+    let disk = |path: &Path| {
+        let path = path.to_owned();
+        move |cause| Error::Disk { path, cause }
+    };
+    let mut builder = DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(DIRECTORY_MODE)
+        .create(directory)
+        .map_err(disk(directory))?;
+    let path = directory.join(LOCK);
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(FILE_MODE)
+        .open(&path)
+        .map_err(disk(&path))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked {
+            directory: directory.to_owned(),
+        }),
+        Err(cause) => Err(disk(&path)(cause.into())),
+    }
+}

@@ -1,0 +1,85 @@
+//! What an operator types. It is shared by `truetape record` and `truetape-proxy`.
+//!
+//! Values stay text here: [`crate::config`] says what they mean, so that a bad value is one error
+//! about a setting (exit 78), wherever it was set.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Settings of the proxy. Each is also a `TRUETAPE_*` variable and a key of the `--config` file;
+/// a flag wins over a variable, a variable over the file, the file over the default.
+#[derive(Args, Clone, Debug, Default)]
+pub struct RecordArgs {
+    /// Where clients connect, as in 0.0.0.0:8001.
+    #[arg(long, env = "TRUETAPE_LISTEN", value_name = "ADDR")]
+    pub listen: Option<String>,
+
+    /// The inference server, as in http://127.0.0.1:8000.
+    #[arg(long, env = "TRUETAPE_UPSTREAM", value_name = "URL")]
+    pub upstream: Option<String>,
+
+    /// The directory that captures go to; one proxy each.
+    #[arg(long, env = "TRUETAPE_OUT", value_name = "DIR")]
+    pub out: Option<String>,
+
+    /// Where /livez, /readyz, /metrics, /version and /capture are served [default: 127.0.0.1:4780].
+    #[arg(long, env = "TRUETAPE_ADMIN", value_name = "ADDR")]
+    pub admin: Option<String>,
+
+    /// Memory for what is being captured; beyond it, capture degrades [default: 64MiB].
+    #[arg(long, env = "TRUETAPE_MEMORY_BUDGET", value_name = "SIZE")]
+    pub memory_budget: Option<String>,
+
+    /// Longest body that is recorded, each way [default: 16MiB].
+    #[arg(long, env = "TRUETAPE_BODY_BYTES_MAX", value_name = "SIZE")]
+    pub body_bytes_max: Option<String>,
+
+    /// Whether bodies are recorded: `full` or `none` [default: full].
+    #[arg(long, env = "TRUETAPE_CONTENT", value_name = "POLICY")]
+    pub content: Option<String>,
+
+    /// A segment is sealed at this size [default: 64MiB].
+    #[arg(long, env = "TRUETAPE_ROTATE_BYTES", value_name = "SIZE")]
+    pub rotate_bytes: Option<String>,
+
+    /// A segment is sealed at so many rows [default: 50000].
+    #[arg(long, env = "TRUETAPE_ROTATE_ROWS", value_name = "ROWS")]
+    pub rotate_rows: Option<String>,
+
+    /// A segment with rows is sealed at this age [default: 5m].
+    #[arg(long, env = "TRUETAPE_ROTATE_EVERY", value_name = "DURATION")]
+    pub rotate_every: Option<String>,
+
+    /// How often records are forced to disk: what a power cut may cost [default: 1s].
+    #[arg(long, env = "TRUETAPE_FSYNC_EVERY", value_name = "DURATION")]
+    pub fsync_every: Option<String>,
+
+    /// How long open streams may take to end after SIGTERM [default: 10m].
+    #[arg(long, env = "TRUETAPE_DRAIN_TIMEOUT", value_name = "DURATION")]
+    pub drain_timeout: Option<String>,
+
+    /// A request header that names the session; may be given more than once.
+    #[arg(
+        long,
+        env = "TRUETAPE_SESSION_HEADER",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub session_header: Vec<String>,
+
+    /// Name of this recorder in its rows and file names [default: the host's name].
+    #[arg(long, env = "TRUETAPE_PROXY_ID", value_name = "NAME")]
+    pub proxy_id: Option<String>,
+
+    /// A TOML file with the same settings, as in `rotate_every = "5m"`.
+    #[arg(long, env = "TRUETAPE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Check the settings and end.
+    #[arg(long)]
+    pub check_config: bool,
+
+    /// Print the settings in force, with where each comes from, and end.
+    #[arg(long)]
+    pub print_config: bool,
+}

@@ -1,0 +1,180 @@
+//! What the settings mean: parsed, bounded, cross-checked, or one good error.
+
+mod parse;
+mod settings;
+
+use crate::cli::RecordArgs;
+use crate::error::Error;
+use crate::limits;
+use parse::{bytes, duration, proxy_id, rows, upstream};
+use settings::Settings;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use truetape_schemas::ids::Digester;
+
+/// What is kept of bodies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Bytes as sent.
+    Full,
+    /// Nothing; lengths, times and parameters are kept.
+    None,
+}
+
+/// The server that requests are forwarded to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// Its host, without brackets.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl Upstream {
+    /// `host:port`, as in the column `upstream`.
+    pub fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// The configuration of one proxy. It is passed, never global, and does not change while it runs.
+#[derive(Clone, Debug)]
+#[expect(
+    missing_docs,
+    reason = "every field is a setting, documented in cli::RecordArgs"
+)]
+pub struct Config {
+    pub listen: String,
+    pub upstream: Upstream,
+    pub out: PathBuf,
+    pub admin: SocketAddr,
+    pub memory_budget: usize,
+    pub body_bytes_max: usize,
+    pub content: Content,
+    pub rotate_bytes: u64,
+    pub rotate_rows: u64,
+    pub rotate_every: Duration,
+    pub fsync_every: Duration,
+    pub drain_timeout: Duration,
+    pub session_headers: Vec<String>,
+    pub proxy_id: String,
+    printed: String,
+}
+
+impl Config {
+    /// Resolves what was typed: flags and variables over the file over defaults.
+    pub fn resolve(args: &RecordArgs) -> Result<Self, Error> {
+        let settings = Settings::merge(args)?;
+        let memory_budget = bytes(&settings, "memory_budget", limits::MEMORY_BUDGET_MIN)?;
+        let body_bytes_max = bytes(&settings, "body_bytes_max", 1)?;
+        if body_bytes_max > limits::BODY_BYTES_LIMIT {
+            return Err(Error::config(
+                "body_bytes_max",
+                "is more than 1GiB, the most a row may hold",
+            ));
+        }
+        Ok(Self {
+            listen: listen(&settings)?,
+            upstream: upstream(settings.required("upstream")?)?,
+            out: PathBuf::from(settings.required("out")?),
+            admin: admin(&settings)?,
+            memory_budget,
+            body_bytes_max,
+            content: content(settings.text("content"))?,
+            rotate_bytes: bytes(&settings, "rotate_bytes", limits::ROTATE_BYTES_MIN)? as u64,
+            rotate_rows: rows(&settings, "rotate_rows")?,
+            rotate_every: duration(&settings, "rotate_every", limits::ROTATE_EVERY_MIN)?,
+            fsync_every: duration(&settings, "fsync_every", limits::FSYNC_EVERY_MIN)?,
+            drain_timeout: duration(&settings, "drain_timeout", Duration::ZERO)?,
+            session_headers: session_headers(&settings)?,
+            proxy_id: proxy_id(settings.text("proxy_id"))?,
+            printed: settings.print(),
+        })
+    }
+
+    /// The settings in force as TOML, each with where it comes from.
+    pub fn print(&self) -> &str {
+        &self.printed
+    }
+
+    /// Names the configuration in footers: what a capture means depends on it.
+    pub fn digest(&self) -> String {
+        let mut digest = Digester::new();
+        digest.add(self.upstream.authority().as_bytes());
+        digest.add(&(self.body_bytes_max as u64).to_le_bytes());
+        digest.add(&(self.memory_budget as u64).to_le_bytes());
+        digest.add(format!("{:?}", self.content).as_bytes());
+        for name in &self.session_headers {
+            digest.add(name.as_bytes());
+        }
+        digest.finish()
+    }
+}
+
+fn listen(settings: &Settings) -> Result<String, Error> {
+    let address = settings.required("listen")?;
+    let port = address
+        .rsplit_once(':')
+        .map(|(_, port)| port.parse::<u16>());
+    match port {
+        Some(Ok(_)) => Ok(address.to_owned()),
+        _ => Err(Error::config(
+            "listen",
+            format!("found {address:?}, expected an address and a port, as in 0.0.0.0:8001"),
+        )),
+    }
+}
+
+fn admin(settings: &Settings) -> Result<SocketAddr, Error> {
+    let text = settings.text("admin");
+    let address: SocketAddr = text.parse().map_err(|_| {
+        Error::config(
+            "admin",
+            format!("found {text:?}, expected an IP address and a port"),
+        )
+    })?;
+    // It shows counts to whoever can reach it, and will take commands.
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    Err(Error::config(
+        "admin",
+        format!("found {text}, expected a loopback address"),
+    ))
+}
+
+fn content(text: &str) -> Result<Content, Error> {
+    match text {
+        "full" => Ok(Content::Full),
+        "none" => Ok(Content::None),
+        "digest" => Err(Error::config(
+            "content",
+            "the policy digest is not supported yet; use full or none",
+        )),
+        other => Err(Error::config(
+            "content",
+            format!("found {other:?}, expected full or none"),
+        )),
+    }
+}
+
+fn session_headers(settings: &Settings) -> Result<Vec<String>, Error> {
+    let names = settings.session_headers();
+    for name in names {
+        if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
+            return Err(Error::config(
+                "session_header",
+                format!("found {name:?}, expected the name of a header"),
+            ));
+        }
+    }
+    Ok(names.iter().map(|name| name.to_ascii_lowercase()).collect())
+}
+
+#[cfg(test)]
+mod tests;

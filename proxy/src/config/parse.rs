@@ -1,0 +1,138 @@
+//! From text to values, with what was allowed in each error.
+
+use super::Upstream;
+use super::settings::Settings;
+use crate::error::Error;
+use crate::limits;
+use bytesize::ByteSize;
+use std::time::Duration;
+
+/// A size of at least `least`.
+pub(super) fn bytes(settings: &Settings, name: &str, least: usize) -> Result<usize, Error> {
+    let text = settings.text(name);
+    let size: ByteSize = text.parse().map_err(|_| {
+        Error::config(
+            name,
+            format!("found {text:?}, expected a size, as in 64MiB"),
+        )
+    })?;
+    let size = usize::try_from(size.as_u64()).map_err(|_| {
+        Error::config(
+            name,
+            format!("found {text:?}, more than this machine holds"),
+        )
+    })?;
+    if size < least {
+        return Err(Error::config(
+            name,
+            format!(
+                "found {text:?}, expected at least {}",
+                ByteSize(least as u64)
+            ),
+        ));
+    }
+    Ok(size)
+}
+
+/// A duration of at least `least`.
+pub(super) fn duration(
+    settings: &Settings,
+    name: &str,
+    least: Duration,
+) -> Result<Duration, Error> {
+    let text = settings.text(name);
+    let duration = humantime::parse_duration(text).map_err(|_| {
+        Error::config(
+            name,
+            format!("found {text:?}, expected a duration, as in 30s"),
+        )
+    })?;
+    if duration < least {
+        return Err(Error::config(
+            name,
+            format!(
+                "found {text:?}, expected at least {}",
+                humantime::format_duration(least)
+            ),
+        ));
+    }
+    Ok(duration)
+}
+
+/// A number of rows, at least one.
+pub(super) fn rows(settings: &Settings, name: &str) -> Result<u64, Error> {
+    let text = settings.text(name);
+    match text.parse::<u64>() {
+        Ok(rows) if rows > 0 => Ok(rows),
+        _ => Err(Error::config(
+            name,
+            format!("found {text:?}, expected a number, at least 1"),
+        )),
+    }
+}
+
+/// `http://host[:port]`. Other schemes are refused by name, never guessed.
+pub(super) fn upstream(text: &str) -> Result<Upstream, Error> {
+    let refuse = |problem: &str| Error::config("upstream", format!("found {text:?}, {problem}"));
+    if text.starts_with("https://") {
+        return Err(refuse("TLS is not supported yet; use http://host:port"));
+    }
+    let uri: http::Uri = text
+        .parse()
+        .map_err(|_| refuse("expected a URL, as in http://127.0.0.1:8000"))?;
+    if uri.scheme_str() != Some("http") {
+        return Err(refuse("expected a URL, as in http://127.0.0.1:8000"));
+    }
+    if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+        return Err(refuse(
+            "a path is not supported: requests keep the path they were sent with",
+        ));
+    }
+    if uri
+        .authority()
+        .is_some_and(|authority| authority.as_str().contains('@'))
+    {
+        return Err(refuse(
+            "credentials are not supported: requests keep their own",
+        ));
+    }
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    if host.is_empty() {
+        return Err(refuse("expected a host"));
+    }
+    Ok(Upstream {
+        host: host.to_owned(),
+        port: uri.port_u16().unwrap_or(limits::HTTP_PORT),
+    })
+}
+
+/// A name that is safe in a file name and in a column.
+pub(super) fn proxy_id(text: &str) -> Result<String, Error> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let sound = !text.starts_with('.') && text.chars().all(fits);
+    if (1..=limits::PROXY_ID_CHARS_MAX).contains(&text.len()) && sound {
+        return Ok(text.to_owned());
+    }
+    Err(Error::config(
+        "proxy_id",
+        format!("found {text:?}, expected up to 64 letters, digits, dots, dashes, underscores"),
+    ))
+}
+
+/// The host's name, made to fit; a pod's name is what an operator looks for.
+pub(super) fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let fits = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name: String = name
+        .trim()
+        .trim_start_matches('.')
+        .chars()
+        .filter(fits)
+        .collect();
+    let name: String = name.chars().take(limits::PROXY_ID_CHARS_MAX).collect();
+    if name.is_empty() {
+        "proxy".to_owned()
+    } else {
+        name
+    }
+}

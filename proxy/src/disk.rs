@@ -1,0 +1,59 @@
+//! The little that is asked of a disk while traffic flows. A seam: tests have one that fails.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// Captures hold prompts: they are for the owner only.
+pub const FILE_MODE: u32 = 0o600;
+
+/// Makes files.
+pub trait Disk: Send {
+    /// Creates a file that does not exist yet.
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Appender>>;
+}
+
+/// A file that grows.
+pub trait Appender: Send {
+    /// Writes all of the bytes at the end, or fails having written some of them.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts the file back, after a write that failed half-way.
+    fn truncate(&mut self, bytes: u64) -> io::Result<()>;
+    /// Makes what was written survive a power cut.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// The real one.
+#[derive(Debug)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Appender>> {
+        Ok(Box::new(create(path)?))
+    }
+}
+
+impl Appender for File {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn truncate(&mut self, bytes: u64) -> io::Result<()> {
+        // The file is open for appending, so the next write goes to its new end.
+        self.set_len(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Creates a file for appending that does not exist yet and that only the owner can read.
+pub fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(path)
+}

@@ -1,0 +1,235 @@
+//! One exchange: client to upstream to client.
+
+use crate::account::Exclusion;
+use crate::answer::Answer;
+use crate::io::{Busy, Traffic};
+use crate::link::{Link, RequestBody, Unanswered};
+use crate::metrics::Metric;
+use crate::redact::{self, Credentials, HeaderText};
+use crate::server::Shared;
+use crate::tap::{Recording, Tap};
+use crate::tape::{Arrival, Fate, ResponseHead, Tape};
+use crate::{headers, tunnel};
+use http::header::{CONNECTION, HOST};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use std::sync::Arc;
+
+/// The body of a response on its way to the client.
+pub type ResponseBody = Tap<Answer>;
+
+/// The upstream went away before its response began: the client's connection ends as its own
+/// connection to the upstream would have.
+#[derive(Debug, thiserror::Error)]
+#[error("upstream went away")]
+pub struct Gone;
+
+/// Header of the one answer that is ours.
+pub const ERROR_HEADER: &str = "x-truetape-error";
+
+/// One client connection, as its exchanges see it.
+#[derive(Debug)]
+pub struct Connection {
+    /// What all connections share.
+    pub shared: Arc<Shared>,
+    /// What passes over this one.
+    pub traffic: Arc<Traffic>,
+    /// Its number.
+    pub id: i64,
+}
+
+/// Forwards one request and records the exchange.
+pub async fn exchange(
+    connection: Arc<Connection>,
+    sequence: i32,
+    mut request: Request<Incoming>,
+) -> Result<Response<ResponseBody>, Gone> {
+    let shared = &connection.shared;
+    let (busy, arrival_us) = Busy::begin(&connection.traffic, shared.recorder.clock());
+    shared.metrics.count(Metric::Requests);
+    let upgrade = headers::is_upgrade(request.headers());
+    let client_side = upgrade.then(|| hyper::upgrade::on(&mut request));
+    let tape = begin(&connection, sequence, arrival_us, upgrade, &request);
+    let request = prepare(&connection, request, upgrade, tape.clone());
+    let answered = match (answer(shared, request).await, client_side) {
+        (Ok((response, link)), Some(client_side))
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS =>
+        {
+            return Ok(tunnel::open(shared, response, link, client_side, tape, busy).await);
+        }
+        (answered, _) => answered,
+    };
+    if upgrade && tape.is_none() {
+        shared.recorder.skip(Exclusion::NotInference);
+    }
+    match answered {
+        Ok((response, link)) => Ok(pass(&connection, response, link, tape, busy)),
+        Err(Failed::Unreachable) => Ok(unreachable(shared, tape, busy)),
+        Err(Failed::Broken) => {
+            shared.metrics.count(Metric::UpstreamBroken);
+            if let Some(tape) = tape {
+                tape.fate(Fate::Broken);
+            }
+            Err(Gone)
+        }
+    }
+}
+
+/// Counts the request, and starts its tape when it is to be a row.
+///
+/// An upgrade that is no POST is counted once it is known whether it became a tunnel.
+fn begin(
+    connection: &Connection,
+    sequence: i32,
+    arrival_us: i64,
+    upgrade: bool,
+    request: &Request<Incoming>,
+) -> Option<Arc<Tape>> {
+    let recorder = &connection.shared.recorder;
+    if request.method() != Method::POST {
+        if !upgrade {
+            recorder.skip(Exclusion::NotInference);
+        }
+        return None;
+    }
+    let headers = request.headers();
+    recorder.begin(|inflight| Arrival {
+        conn_id: connection.id,
+        conn_seq: sequence,
+        arrival_us,
+        inflight,
+        method: request.method().as_str().to_owned(),
+        path: redact::target(request.uri()),
+        headers: HeaderText::of(headers, &connection.shared.config.session_headers),
+        content_encoding: redact::coding(headers).1,
+        credentials: Credentials::of(headers),
+    })
+}
+
+/// Makes the request that goes upstream: the same parts, without the fields of this hop.
+fn prepare(
+    connection: &Connection,
+    request: Request<Incoming>,
+    upgrade: bool,
+    tape: Option<Arc<Tape>>,
+) -> Request<RequestBody> {
+    let shared = &connection.shared;
+    let (mut parts, body) = request.into_parts();
+    headers::strip(&mut parts.headers, upgrade);
+    if parts.version != Version::HTTP_11 {
+        // An upstream that is asked in 1.0 may not chunk, and buffers its stream.
+        parts.version = Version::HTTP_11;
+        if !parts.headers.contains_key(HOST)
+            && let Ok(host) = HeaderValue::from_str(&shared.config.upstream.authority())
+        {
+            parts.headers.insert(HOST, host);
+        }
+    }
+    let body_max = shared.config.body_bytes_max;
+    let recording = tape.map(|tape| Recording::of_request(tape, body_max));
+    Request::from_parts(parts, Tap::new(body, recording))
+}
+
+enum Failed {
+    Unreachable,
+    Broken,
+}
+
+/// Sends a request over an idle link, or over a new one.
+///
+/// A link that turned out to be closed is replaced as long as not a byte was written. After that,
+/// nothing is ever sent twice: the client decides about retries, as it would without us.
+async fn answer(
+    shared: &Shared,
+    mut request: Request<RequestBody>,
+) -> Result<(Response<Incoming>, Link), Failed> {
+    loop {
+        let mut link = match shared.pool.take() {
+            Some(link) => link,
+            None => {
+                shared.metrics.count(Metric::UpstreamConnects);
+                Link::connect(&shared.config.upstream)
+                    .await
+                    .map_err(|cause| {
+                        shared.unreachable(&cause);
+                        Failed::Unreachable
+                    })?
+            }
+        };
+        match link.send(request).await {
+            Ok(response) => return Ok((response, link)),
+            Err(Unanswered::Unsent(unsent)) => {
+                shared.metrics.count(Metric::UpstreamReplaced);
+                request = *unsent;
+            }
+            Err(Unanswered::Broken(cause)) => {
+                tracing::debug!(%cause, "upstream gave no response");
+                return Err(Failed::Broken);
+            }
+        }
+    }
+}
+
+/// Passes a response on: the same parts, so that reason phrase and header case stay.
+fn pass(
+    connection: &Connection,
+    response: Response<Incoming>,
+    link: Link,
+    tape: Option<Arc<Tape>>,
+    busy: Busy,
+) -> Response<ResponseBody> {
+    let shared = &connection.shared;
+    let (mut parts, incoming) = response.into_parts();
+    let recording = tape.map(|tape| {
+        tape.head(head(&tape, parts.status, &parts.headers));
+        Recording::of_response(
+            tape,
+            shared.config.body_bytes_max,
+            Arc::clone(busy.traffic()),
+        )
+    });
+    let close = headers::is_last(parts.version, &parts.headers);
+    headers::strip(&mut parts.headers, false);
+    parts.version = Version::HTTP_11;
+    if close {
+        // The upstream closes after this response. Without us the client would see it close.
+        parts
+            .headers
+            .append(CONNECTION, HeaderValue::from_static("close"));
+    }
+    let answer = Answer::upstream(incoming, link, Arc::clone(&shared.pool), busy);
+    Response::from_parts(parts, Tap::new(answer, recording))
+}
+
+/// What is kept of a response's head.
+pub fn head(tape: &Tape, status: StatusCode, headers: &HeaderMap) -> ResponseHead {
+    let (content_type, content_encoding) = redact::coding(headers);
+    ResponseHead {
+        at_us: tape.recorder().clock().now_us(),
+        status: status.as_u16(),
+        headers: HeaderText::of(headers, &[]),
+        content_type,
+        content_encoding,
+    }
+}
+
+/// The one answer that is ours, marked as such.
+fn unreachable(shared: &Shared, tape: Option<Arc<Tape>>, busy: Busy) -> Response<ResponseBody> {
+    let mut response = Response::new(Tap::new(
+        Answer::own("truetape: upstream connect failed\n", busy),
+        None,
+    ));
+    *response.status_mut() = StatusCode::BAD_GATEWAY;
+    let headers = response.headers_mut();
+    headers.insert(ERROR_HEADER, HeaderValue::from_static("upstream connect"));
+    headers.insert(
+        http::header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain"),
+    );
+    shared.metrics.count(Metric::UpstreamUnreachable);
+    if let Some(tape) = tape {
+        tape.fate(Fate::Unreachable);
+        tape.head(head(&tape, StatusCode::BAD_GATEWAY, response.headers()));
+    }
+    response
+}

@@ -1,0 +1,242 @@
+//! The client's socket: when requests begin, how long writes wait, and when the client is gone.
+
+use crate::clock::Clock;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+const NEVER: i64 = -1;
+
+/// What passes over one client connection, on the proxy's clock.
+#[derive(Debug)]
+pub struct Traffic {
+    armed: AtomicBool,
+    first_read_us: AtomicI64,
+    last_read_us: AtomicI64,
+    stalled_us: AtomicI64,
+    stalled_since_us: AtomicI64,
+    busy: AtomicBool,
+}
+
+impl Traffic {
+    /// A connection that was just accepted: its next byte begins a request.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            armed: AtomicBool::new(true),
+            first_read_us: AtomicI64::new(NEVER),
+            last_read_us: AtomicI64::new(NEVER),
+            stalled_us: AtomicI64::new(0),
+            stalled_since_us: AtomicI64::new(NEVER),
+            busy: AtomicBool::new(false),
+        })
+    }
+
+    /// An exchange begins: when its first byte was read.
+    ///
+    /// A pipelined request has no read of its own: it came with the latest one.
+    fn begin(&self, clock: &Clock) -> i64 {
+        self.busy.store(true, Relaxed);
+        let first = self.first_read_us.swap(NEVER, Relaxed);
+        let last = self.last_read_us.load(Relaxed);
+        [first, last]
+            .into_iter()
+            .find(|us| *us != NEVER)
+            .unwrap_or_else(|| clock.now_us())
+    }
+
+    /// An exchange is over: the next byte begins another.
+    fn end(&self) {
+        self.busy.store(false, Relaxed);
+        self.armed.store(true, Relaxed);
+    }
+
+    /// Whether an exchange is happening.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Relaxed)
+    }
+
+    /// Time that writes waited because the client did not read, in all.
+    pub fn stalled_us(&self) -> i64 {
+        self.stalled_us.load(Relaxed)
+    }
+
+    /// Whether the last write waits.
+    pub fn is_stalled(&self) -> bool {
+        self.stalled_since_us.load(Relaxed) != NEVER
+    }
+
+    fn read(&self, now_us: i64) {
+        self.last_read_us.store(now_us, Relaxed);
+        if self.armed.swap(false, Relaxed) {
+            self.first_read_us.store(now_us, Relaxed);
+        }
+    }
+
+    fn stall(&self, clock: &Clock) {
+        if !self.is_stalled() {
+            self.stalled_since_us.store(clock.now_us(), Relaxed);
+        }
+    }
+
+    /// Says whether the write before had to wait.
+    fn wrote(&self, clock: &Clock) -> bool {
+        if !self.is_stalled() {
+            return false;
+        }
+        let since_us = self.stalled_since_us.swap(NEVER, Relaxed);
+        self.stalled_us
+            .fetch_add(clock.now_us() - since_us, Relaxed);
+        true
+    }
+}
+
+/// An exchange on a connection: it is over when this is dropped, however it ended.
+#[derive(Debug)]
+pub struct Busy(Arc<Traffic>);
+
+impl Busy {
+    /// Begins one, and says when its first byte was read.
+    pub fn begin(traffic: &Arc<Traffic>, clock: &Clock) -> (Self, i64) {
+        (Self(Arc::clone(traffic)), traffic.begin(clock))
+    }
+
+    /// The connection.
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.0
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The socket as hyper sees it.
+#[derive(Debug)]
+pub struct ClientIo {
+    stream: Arc<TcpStream>,
+    traffic: Arc<Traffic>,
+    recorder: Arc<crate::recorder::Recorder>,
+}
+
+impl ClientIo {
+    /// Wraps an accepted socket.
+    pub fn new(
+        stream: Arc<TcpStream>,
+        traffic: Arc<Traffic>,
+        recorder: Arc<crate::recorder::Recorder>,
+    ) -> Self {
+        Self {
+            stream,
+            traffic,
+            recorder,
+        }
+    }
+
+    fn after_write(
+        &self,
+        cx: &mut Context<'_>,
+        written: io::Result<usize>,
+    ) -> Option<Poll<io::Result<usize>>> {
+        match written {
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => None,
+            result => {
+                if self.traffic.wrote(self.recorder.clock()) {
+                    // A body may wait for this: see `link::Answer`.
+                    cx.waker().wake_by_ref();
+                }
+                Some(Poll::Ready(result))
+            }
+        }
+    }
+
+    fn poll_writing(
+        &self,
+        cx: &mut Context<'_>,
+        write: impl Fn(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.stream.poll_write_ready(cx) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => {
+                    self.traffic.stall(self.recorder.clock());
+                    return Poll::Pending;
+                }
+            }
+            if let Some(done) = self.after_write(cx, write(&self.stream)) {
+                return done;
+            }
+        }
+    }
+}
+
+/// Waits until the client has closed its side, or reset the connection.
+///
+/// hyper sees it only while it reads: not behind one stray byte after a request, and not while a
+/// response waits for the socket. The kernel says it at once.
+pub async fn gone(stream: &TcpStream) {
+    // With `PRIORITY`, only urgent data and a closed read side end the wait, not ordinary data. A
+    // client that sends urgent data is left to hyper's own detection.
+    match stream.ready(Interest::PRIORITY).await {
+        Ok(ready) if !ready.is_read_closed() => std::future::pending().await,
+        Ok(_) | Err(_) => {}
+    }
+}
+
+impl AsyncRead for ClientIo {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.stream.poll_read_ready(cx))?;
+            match self.stream.try_read_buf(buf) {
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
+                Err(cause) => return Poll::Ready(Err(cause)),
+                Ok(read) => {
+                    if read > 0 {
+                        self.traffic.read(self.recorder.clock().now_us());
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        }
+    }
+}
+
+impl AsyncWrite for ClientIo {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_writing(cx, |stream| stream.try_write(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_writing(cx, |stream| stream.try_write_vectored(parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let socket = socket2::SockRef::from(&*self.stream);
+        Poll::Ready(socket.shutdown(std::net::Shutdown::Write))
+    }
+}

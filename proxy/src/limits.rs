@@ -1,0 +1,110 @@
+//! Every bound of the proxy, and what it costs.
+//!
+//! Memory, with the defaults: 64 MiB for what is being captured ([`crate::budget`]), one record
+//! being read off its bytes (at most two bodies of 16 MiB), one row group in progress (16 MiB of
+//! encoded pages), and hyper's read buffers (8 KiB for a connection that carries small frames).
+
+use std::time::Duration;
+
+/// Default admin address. No peer uses the port: 4140-4191 are linkerd's and proxymock's, 15000-15090
+/// Istio's, 8000, 30000, 3000 and 11434 engines'.
+pub const ADMIN: &str = "127.0.0.1:4780";
+
+/// Port of a URL that names none.
+pub const HTTP_PORT: u16 = 80;
+
+/// Longest name of a recorder: what a host name may have.
+pub const PROXY_ID_CHARS_MAX: usize = 64;
+
+/// Least memory for capture: below it, nearly every exchange would degrade.
+pub const MEMORY_BUDGET_MIN: usize = 1 << 20;
+
+/// One part in so many of the memory is kept for facts of arrival and end, which are given up last.
+pub const TERMINAL_SHARE: usize = 8;
+
+/// Most that a recorded body may have: rows are read whole.
+pub const BODY_BYTES_LIMIT: usize = 1 << 30;
+
+/// Least size of a segment.
+pub const ROTATE_BYTES_MIN: usize = 4096;
+
+/// Least age of a segment: sealing writes and syncs a file.
+pub const ROTATE_EVERY_MIN: Duration = Duration::from_millis(100);
+
+/// Least time between syncs.
+pub const FSYNC_EVERY_MIN: Duration = Duration::from_millis(1);
+
+/// What a record without bodies costs: its structs, allow-listed headers and path, rounded up.
+pub const RECORD_BASE_BYTES: usize = 1024;
+
+/// Longest allow-listed header text kept of one message.
+pub const HEADER_TEXT_BYTES_MAX: usize = 16 * 1024;
+
+/// Frames from this size on are kept by reference. hyper reads into buffers of up to 408 KiB and
+/// hands out slices, so a kept frame can pin at most 408/64, about six times, its size; smaller
+/// frames are copied.
+pub const SHARED_FRAME_BYTES: usize = 64 * 1024;
+
+/// Smallest and largest step by which a copied body grows. Small bodies do not waste, large ones
+/// do not copy themselves again and again.
+pub const BODY_GROWTH_BYTES: (usize, usize) = (2 * 1024, 256 * 1024);
+
+/// Records waiting to be read off: 16,384 of at least 1 KiB are covered by a budget of 16 MiB.
+pub const QUEUE_RECORDS_MAX: usize = 16 * 1024;
+
+/// Rows waiting to be written. Their bytes are still held against the budget.
+pub const WRITE_QUEUE_ROWS_MAX: usize = 1024;
+
+/// How often the queue is looked at when it was empty: nobody is woken on the serving path. With
+/// the time to read one record it is what `kill -9` can cost, beside what was in flight.
+pub const OBSERVE_TICK: Duration = Duration::from_millis(5);
+
+/// Rows and bytes written to the spool by one call.
+pub const BATCH_ROWS_MAX: usize = 256;
+/// See [`BATCH_ROWS_MAX`].
+pub const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// Longest frame a spool may hold: two bodies of [`BODY_BYTES_LIMIT`] and a head. A longer length
+/// is a torn tail.
+pub const SPOOL_FRAME_BYTES_MAX: usize = 2 * BODY_BYTES_LIMIT + (64 << 20);
+
+/// Rows converted at once when a spool is sealed, and their bytes.
+pub const SEAL_BATCH_ROWS_MAX: usize = 512;
+/// See [`SEAL_BATCH_ROWS_MAX`].
+pub const SEAL_BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// Pause after the disk refused a write. Records that come meanwhile are dropped and counted.
+pub const DISK_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Pause between attempts to seal a spool that could not be sealed.
+pub const SEAL_RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// Longest wait for the last segment after traffic has ended; a spool that is not sealed by then is
+/// sealed at the next start.
+pub const SEAL_WITHIN: Duration = Duration::from_secs(20);
+
+/// Least time between two log lines about lost records.
+pub const LOSS_LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// Idle upstream connections are closed by us before engines close them (uvicorn: 5 s), or a
+/// request would meet the close on its way.
+pub const UPSTREAM_IDLE_MAX: Duration = Duration::from_secs(4);
+
+/// Idle upstream connections kept.
+pub const UPSTREAM_IDLE_LINKS_MAX: usize = 1024;
+
+/// Longest wait for a connection to the upstream.
+pub const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// A client connection is closed when it has been idle, or reading a head, for so long. Engines are
+/// stricter; being laxer than they are is never visible.
+pub const CLIENT_IDLE_MAX: Duration = Duration::from_secs(600);
+
+/// Header fields of one message. hyper's own limit is 100, and answers 431 beyond.
+pub const HEADERS_MAX: usize = 512;
+
+/// Probes of a silent peer: a vanished client must not hold a slot of the engine for ever.
+pub const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Pause after the system refused to accept (out of file descriptors).
+pub const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(50);

@@ -1,0 +1,104 @@
+//! The proxy as a process: settings, signals, exit.
+
+use crate::cli::RecordArgs;
+use crate::config::Config;
+use crate::error::Error;
+use crate::server::{self, Ended};
+use std::io::Write as _;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use truetape_schemas::blame::Answer;
+
+/// Time for the runtime's own threads to end after everything else has. A disk that does not answer
+/// holds one of them.
+const RUNTIME_WITHIN: Duration = Duration::from_millis(100);
+
+/// Runs a proxy until SIGTERM or SIGINT; a second signal cuts what is still open.
+pub fn run(args: RecordArgs) -> Result<Answer, Error> {
+    let config = Config::resolve(&args)?;
+    if args.print_config {
+        // A reader that went away has seen enough.
+        drop(std::io::stdout().write_all(config.print().as_bytes()));
+        return Ok(Answer::Yes);
+    }
+    if args.check_config {
+        return Ok(Answer::Yes);
+    }
+    quiet_panics();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("truetape-serve")
+        .build()
+        .map_err(|cause| Error::Runtime { cause })?;
+    let served = runtime.block_on(serve(config));
+    runtime.shutdown_timeout(RUNTIME_WITHIN);
+    let ended = served?;
+    tracing::info!(
+        offered = ended.ledger.offered,
+        recorded = ended.ledger.recorded,
+        degraded = ended.ledger.degraded,
+        excluded = ended.ledger.excluded.values().sum::<u64>(),
+        dropped = ended.ledger.dropped.values().sum::<u64>(),
+        balances = ended.ledger.balances(),
+        "stopped"
+    );
+    match ended {
+        Ended {
+            cut: exchanges @ 1..,
+            ..
+        } => Err(Error::DrainCut { exchanges }),
+        Ended {
+            unsealed: spools @ 1..,
+            ..
+        } => Err(Error::Unsealed { spools }),
+        Ended { .. } => Ok(Answer::Yes),
+    }
+}
+
+async fn serve(config: Config) -> Result<Ended, Error> {
+    let mut signals = Signals::new()?;
+    let proxy = server::start(config).await?;
+    let upstream = proxy.config().upstream.authority();
+    let directory = proxy.config().out.display().to_string();
+    tracing::info!(
+        listen = %proxy.listen_addr,
+        admin = %proxy.admin_addr,
+        upstream,
+        directory,
+        "listening"
+    );
+    signals.next().await;
+    tracing::info!(open = proxy.open(), "draining");
+    Ok(proxy.shutdown_or(async move { signals.next().await }).await)
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Error> {
+        let on = |kind| signal(kind).map_err(|cause| Error::Runtime { cause });
+        Ok(Self {
+            terminate: on(SignalKind::terminate())?,
+            interrupt: on(SignalKind::interrupt())?,
+        })
+    }
+
+    /// SIGINT counts too: it is what a person at a terminal sends.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// A panic message may quote what was being read. Only its place is told.
+fn quiet_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "panicked");
+    }));
+}

@@ -1,0 +1,245 @@
+//! Spool to segment: rows to Parquet, once, with the ledger they prove.
+
+use crate::account::Loss;
+use crate::disk;
+use crate::limits;
+use crate::spool::{Head, Item, Note, Reader};
+use std::path::{Path, PathBuf};
+use truetape_schemas::capture::footer::Footer;
+use truetape_schemas::capture::{Exchange, SEGMENT_SUFFIX};
+use truetape_schemas::file::{self, Error, Writer, sync_parent};
+use truetape_schemas::ledger::Ledger;
+
+/// What came of sealing a spool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sealed {
+    /// The segment; `None` when there was nothing to say.
+    pub path: Option<PathBuf>,
+    /// Its ledger.
+    pub ledger: Ledger,
+    /// The spool was closed in order, not left behind by a crash.
+    pub closed: bool,
+    /// Bytes at the end of the spool that were not whole.
+    pub torn_bytes: u64,
+}
+
+/// Where the segment of a spool goes: a spool always makes the same file, so that a crash at any
+/// point of sealing makes no row twice.
+pub fn segment_path(spool: &Path) -> PathBuf {
+    let name = spool.file_stem().unwrap_or_default().to_string_lossy();
+    spool.with_file_name(format!("{name}{SEGMENT_SUFFIX}"))
+}
+
+/// The name a segment has while it is written.
+pub fn aside_path(segment: &Path) -> PathBuf {
+    let mut name = segment.file_name().unwrap_or_default().to_owned();
+    name.push(".tmp");
+    segment.with_file_name(name)
+}
+
+/// Seals a spool and removes it.
+pub fn seal(spool: &Path) -> Result<Sealed, Error> {
+    let segment = segment_path(spool);
+    if let Some(sealed) = sealed_before(&segment)? {
+        remove(spool)?;
+        return Ok(sealed);
+    }
+    let sealed = write(spool, &segment)?;
+    remove(spool)?;
+    Ok(sealed)
+}
+
+/// A crash came between the rename of the segment and the removal of its spool.
+fn sealed_before(segment: &Path) -> Result<Option<Sealed>, Error> {
+    if !segment
+        .try_exists()
+        .map_err(|cause| Error::io(segment, cause))?
+    {
+        return Ok(None);
+    }
+    let reader = file::Reader::<Exchange>::open(segment)?;
+    let ledger = Footer::from_pairs(reader.footer())
+        .ledger
+        .unwrap_or_default();
+    Ok(Some(Sealed {
+        path: Some(segment.to_owned()),
+        ledger,
+        closed: true,
+        torn_bytes: 0,
+    }))
+}
+
+fn write(spool: &Path, segment: &Path) -> Result<Sealed, Error> {
+    let io = |cause| Error::io(spool, cause);
+    let mut reader = Reader::open(spool).map_err(io)?;
+    let mut writer = None;
+    let mut found = Found::default();
+    let mut batch = Batch::default();
+    while let Some(item) = reader.next_item().map_err(io)? {
+        if let Some(row) = found.take(item) {
+            batch.add(*row);
+        }
+        if batch.is_full() {
+            batch.write(segment, &mut writer)?;
+        }
+    }
+    batch.write(segment, &mut writer)?;
+    let ledger = found.settle();
+    let closed = found.note.as_ref().is_some_and(|note| note.closed);
+    let torn_bytes = reader.torn_bytes();
+    if ledger == Ledger::default() {
+        return Ok(Sealed {
+            path: None,
+            ledger,
+            closed,
+            torn_bytes,
+        });
+    }
+    let writer = match writer {
+        Some(writer) => writer,
+        None => create(segment)?,
+    };
+    let sealed = writer.finish(&found.footer(ledger.clone()).to_pairs())?;
+    Ok(Sealed {
+        path: Some(sealed.path),
+        ledger,
+        closed,
+        torn_bytes,
+    })
+}
+
+/// The file is made before the Parquet writer opens it: an existing file keeps its mode.
+fn create(segment: &Path) -> Result<Writer<Exchange>, Error> {
+    let aside = aside_path(segment);
+    match std::fs::remove_file(&aside) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::io(&aside, cause));
+        }
+        _ => {}
+    }
+    drop(disk::create(&aside).map_err(|cause| Error::io(&aside, cause))?);
+    Writer::create(segment)
+}
+
+fn remove(spool: &Path) -> Result<(), Error> {
+    std::fs::remove_file(spool).map_err(|cause| Error::io(spool, cause))?;
+    sync_parent(spool)
+}
+
+#[derive(Default)]
+struct Batch {
+    rows: Vec<Exchange>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn add(&mut self, row: Exchange) {
+        let body = |body: &Option<Vec<u8>>| body.as_ref().map_or(0, Vec::len);
+        self.bytes += body(&row.request_body) + body(&row.response_body);
+        self.rows.push(row);
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows.len() >= limits::SEAL_BATCH_ROWS_MAX || self.bytes >= limits::SEAL_BATCH_BYTES_MAX
+    }
+
+    fn write(
+        &mut self,
+        segment: &Path,
+        writer: &mut Option<Writer<Exchange>>,
+    ) -> Result<(), Error> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        if writer.is_none() {
+            *writer = Some(create(segment)?);
+        }
+        if let Some(writer) = writer {
+            writer.write(&self.rows)?;
+        }
+        *self = Self::default();
+        Ok(())
+    }
+}
+
+/// What was found in a spool, beside the rows themselves.
+#[derive(Debug, Default)]
+struct Found {
+    head: Option<Head>,
+    note: Option<Note>,
+    recorded: u64,
+    degraded: u64,
+    unreadable: u64,
+}
+
+impl Found {
+    fn take(&mut self, item: Item) -> Option<Box<Exchange>> {
+        match item {
+            Item::Head(head) => self.head = Some(head),
+            Item::Note(note) => self.note = Some(note),
+            Item::Unreadable => self.unreadable += 1,
+            Item::Row(row) => {
+                if row.degraded.is_some() {
+                    self.degraded += 1;
+                } else {
+                    self.recorded += 1;
+                }
+                return Some(row);
+            }
+        }
+        None
+    }
+
+    /// The ledger that the spool proves: rows as found, the rest as last noted. What was offered by
+    /// then and is not here was lost with the process, or by the disk when it was closed in order.
+    fn settle(&self) -> Ledger {
+        let noted = self
+            .note
+            .as_ref()
+            .map(|note| note.ledger.clone())
+            .unwrap_or_default();
+        let closed = self.note.as_ref().is_some_and(|note| note.closed);
+        let mut ledger = Ledger {
+            offered: noted.offered,
+            recorded: self.recorded,
+            degraded: self.degraded,
+            sampled_out: noted.sampled_out,
+            excluded: noted.excluded,
+            dropped: noted.dropped,
+        };
+        lose(&mut ledger, Loss::Bug, self.unreadable);
+        // Rows may have been written after the last note: they are the better witness.
+        let missing = ledger.offered.saturating_sub(ledger.accounted());
+        lose(
+            &mut ledger,
+            if closed { Loss::Disk } else { Loss::Killed },
+            missing,
+        );
+        ledger.offered = ledger.accounted();
+        ledger
+    }
+
+    fn footer(&self, ledger: Ledger) -> Footer {
+        let head = self.head.clone();
+        let anchors = head.as_ref().map(|head| head.opened).into_iter();
+        Footer {
+            ledger: Some(ledger),
+            clock_anchors: anchors
+                .chain(self.note.as_ref().map(|note| note.anchor))
+                .collect(),
+            proxy_config_digest: head.as_ref().map(|head| head.config_digest.clone()),
+            redaction_profile: head.as_ref().map(|head| head.redaction_profile.clone()),
+            tool_version: head.map(|head| head.tool_version),
+            ..Footer::default()
+        }
+    }
+}
+
+fn lose(ledger: &mut Ledger, reason: Loss, n: u64) {
+    if n > 0 {
+        *ledger.dropped.entry(reason.name().to_owned()).or_default() += n;
+    }
+}
+
+#[cfg(test)]
+mod tests;
