@@ -94,10 +94,10 @@ pub async fn replay(
             problem,
         });
     }
-    run_dir::prepare(out)?;
     if args.cache == Cache::Flush {
         probe_target::flush(&client, &headers).await?;
     }
+    run_dir::prepare(out)?;
     findings.extend(probed.findings.iter().cloned());
     findings.extend(set.findings.iter().cloned());
     findings.extend(plan.findings.iter().cloned());

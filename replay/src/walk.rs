@@ -269,6 +269,3 @@ async fn stop_politely(halt: Halt, inbox: Arc<Inbox>, grace: Duration) -> std::c
     halt.cut.cancel();
     std::future::pending().await
 }
-
-#[cfg(test)]
-mod tests;

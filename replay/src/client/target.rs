@@ -184,7 +184,7 @@ mod tests {
         for (url, part) in [
             ("https://127.0.0.1", "https is not supported yet"),
             ("127.0.0.1:8000", "no scheme"),
-            ("http//x", "no scheme"),
+            ("http//x", "not a URL"),
         ] {
             let error = Target::resolve(url).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

@@ -1,0 +1,295 @@
+//! A server and a set small enough to be read, so that every expected number is known.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use truetape_replay::cli::ReplayArgs;
+use truetape_schemas::file::Writer;
+use truetape_schemas::set::manifest::Manifest;
+use truetape_schemas::set::{Content, ContentKind, Turn, store};
+
+/// How the server behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    /// Answers every request with one token after the service time.
+    Good,
+    /// The same, but answers 400 to a body with `ignore_eos`.
+    Strict,
+    /// Answers the first few, then 500.
+    Failing { after: usize },
+    /// Answers the first few, then closes its port.
+    Leaving { after: usize },
+}
+
+/// One request as the server saw it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub at: Instant,
+    pub head: String,
+    pub body: serde_json::Value,
+    pub bytes: Vec<u8>,
+}
+
+impl Seen {
+    pub fn header(&self, name: &str) -> Option<String> {
+        let line = self.head.lines().find(|line| {
+            line.split_once(':')
+                .is_some_and(|(found, _)| found.eq_ignore_ascii_case(name))
+        });
+        line.and_then(|line| line.split_once(": "))
+            .map(|(_, value)| value.to_owned())
+    }
+}
+
+pub struct Server {
+    pub address: SocketAddr,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Clone)]
+struct Scene {
+    mood: Mood,
+    service: Duration,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    leave: tokio_util::sync::CancellationToken,
+}
+
+impl Server {
+    pub async fn start(mood: Mood, service_ms: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::default();
+        let scene = Scene {
+            mood,
+            service: Duration::from_millis(service_ms),
+            seen: Arc::clone(&seen),
+            leave: tokio_util::sync::CancellationToken::new(),
+        };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, scene));
+        Self {
+            address,
+            seen,
+            _tasks: tasks,
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Inference requests, in the order of arrival, questions before the run included.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// The requests of the run itself.
+    pub fn measured(&self) -> Vec<Seen> {
+        let all = self.seen();
+        all.into_iter()
+            .filter(|seen| seen.header("x-truetape-run").is_some())
+            .collect()
+    }
+
+    /// Waits until so many requests of a run have arrived.
+    pub async fn has_measured(&self, count: usize) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.measured().len() < count {
+            assert!(
+                Instant::now() < deadline,
+                "only {} requests",
+                self.measured().len()
+            );
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, scene: Scene) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (stream, _) = accepted.unwrap();
+                connections.spawn(serve(stream, scene.clone()));
+            }
+            () = scene.leave.cancelled() => break,
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn serve(mut stream: TcpStream, scene: Scene) {
+    while let Some(request) = read_request(&mut stream).await {
+        let (answer, wait) = answer(&request, &scene);
+        tokio::time::sleep(wait).await;
+        if stream.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+        if scene.leave.is_cancelled() {
+            return;
+        }
+    }
+}
+
+fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
+    if request.head.starts_with("GET /v1/models ") {
+        return (
+            json(200, r#"{"data":[{"id":"lab","max_model_len":4096}]}"#),
+            Duration::ZERO,
+        );
+    }
+    if request.head.starts_with("GET /version ") {
+        return (json(200, r#"{"version":"0.9"}"#), Duration::ZERO);
+    }
+    if request.head.starts_with("POST /reset_prefix_cache ") {
+        return (json(404, "{}"), Duration::ZERO);
+    }
+    let mut seen = scene.seen.lock().unwrap();
+    seen.push(request.clone());
+    let nth = seen.len();
+    drop(seen);
+    match scene.mood {
+        Mood::Strict if request.body.get("ignore_eos").is_some() => (
+            json(400, r#"{"error":{"message":"unknown field ignore_eos"}}"#),
+            Duration::ZERO,
+        ),
+        Mood::Failing { after } if after < nth => {
+            (json(500, r#"{"error":{"message":"down"}}"#), Duration::ZERO)
+        }
+        Mood::Leaving { after } => {
+            if after <= nth {
+                scene.leave.cancel();
+            }
+            (stream(), scene.service)
+        }
+        _ => (stream(), scene.service),
+    }
+}
+
+fn json(status: u16, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status} X\r\nserver: tiny/1\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+fn stream() -> String {
+    let events = [
+        r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"length"}]}"#,
+        r#"{"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":1,"total_tokens":9}}"#,
+        "[DONE]",
+    ];
+    let body: String = events
+        .iter()
+        .map(|event| format!("data: {event}\n\n"))
+        .collect();
+    let length = body.len();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<Seen> {
+    let mut bytes = Vec::new();
+    loop {
+        if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8(bytes[..at].to_vec()).unwrap();
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            let length: usize = length.map_or(0, |length| length.parse().unwrap());
+            if at + 4 + length <= bytes.len() {
+                let body = bytes[at + 4..at + 4 + length].to_vec();
+                return Some(Seen {
+                    at: Instant::now(),
+                    head,
+                    body: serde_json::from_slice(&body).unwrap_or_default(),
+                    bytes: body,
+                });
+            }
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+/// A turn of one token.
+pub fn turn(turn_id: i64, session: &str, start_ms: i64) -> Turn {
+    Turn {
+        turn_id,
+        session: session.to_owned(),
+        turn: 1,
+        start_us: start_ms * 1_000,
+        method: "POST".into(),
+        path: "/v1/chat/completions".into(),
+        dialect: "openai_chat".into(),
+        model: Some("prod".into()),
+        stream: Some(true),
+        input_tokens: Some(8),
+        output_tokens: Some(1),
+        content: vec![part().content_id],
+        upstream: "10.1.2.3:80".into(),
+        exchange_id: format!("e{turn_id}"),
+        ..Turn::default()
+    }
+}
+
+fn part() -> Content {
+    let body = br#"{"role":"user","content":"ping"}"#.to_vec();
+    let content_id = truetape_schemas::ids::content_id(&body);
+    Content {
+        content_id,
+        kind: ContentKind::Message,
+        tokens: Some(8),
+        body,
+    }
+}
+
+/// Writes a set to a directory.
+pub fn write_set(dir: &Path, turns: &[Turn]) -> PathBuf {
+    let set = dir.join("set");
+    std::fs::create_dir_all(&set).unwrap();
+    let contents = vec![part()];
+    let mut writer = Writer::<Turn>::create(&set.join(store::TURNS)).unwrap();
+    writer.write(turns).unwrap();
+    writer.finish(&[]).unwrap();
+    let mut writer = Writer::<Content>::create(&set.join(store::CONTENT)).unwrap();
+    writer.write(&contents).unwrap();
+    writer.finish(&[]).unwrap();
+    let recipe = serde_json::json!({});
+    let mut manifest = Manifest {
+        format: truetape_schemas::set::FORMAT.to_string(),
+        name: "tiny".into(),
+        digest: store::digest(&recipe, turns, &contents),
+        recipe,
+        ..Manifest::default()
+    };
+    manifest.semantics.content = "verbatim".into();
+    std::fs::write(
+        set.join(store::MANIFEST),
+        serde_json::to_vec(&manifest).unwrap(),
+    )
+    .unwrap();
+    set
+}
+
+/// Parses a command line of `truetape replay`.
+pub fn args(set: &Path, url: &str, out: &Path, more: &[&str]) -> ReplayArgs {
+    use clap::{Args as _, FromArgMatches as _};
+    let command = ReplayArgs::augment_args(clap::Command::new("replay").no_binary_name(true));
+    let (set, out) = (set.to_str().unwrap(), out.to_str().unwrap());
+    let always = [set, "--target", url, "--out", out];
+    let matches = command
+        .try_get_matches_from(always.iter().chain(more))
+        .unwrap();
+    ReplayArgs::from_arg_matches(&matches).unwrap()
+}
