@@ -112,6 +112,15 @@ pub fn content(dir: &Path) -> Result<Reader<Content>, Error> {
 
 /// The digest of a set, over its canonical rows and its recipe.
 pub fn digest(recipe: &serde_json::Value, turns: &[Turn], contents: &[Content]) -> String {
+    digest_of(recipe, turns, contents.iter().map(|part| part.content_id.as_str()))
+}
+
+/// The same, for who does not hold the content itself: its names, in order.
+pub fn digest_of<'a>(
+    recipe: &serde_json::Value,
+    turns: &[Turn],
+    content_ids: impl Iterator<Item = &'a str>,
+) -> String {
     let mut digester = crate::ids::Digester::new();
     digester.add(FORMAT.to_string().as_bytes());
     digester.add(recipe.to_string().as_bytes());
@@ -119,8 +128,8 @@ pub fn digest(recipe: &serde_json::Value, turns: &[Turn], contents: &[Content]) 
         // Serde writes fields in the order of the struct, which is part of the format.
         digester.add(serde_json::to_string(turn).unwrap_or_default().as_bytes());
     }
-    for part in contents {
-        digester.add(part.content_id.as_bytes());
+    for id in content_ids {
+        digester.add(id.as_bytes());
     }
     digester.finish()
 }
