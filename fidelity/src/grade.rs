@@ -1,10 +1,32 @@
 //! Dimensions and verdicts: a set against its source, a run against its set.
+//!
+//! Level 1 compares two finite, known populations, so its deviations are exact and have no
+//! confidence interval; what is uncertain is information (a coarse clock, a missing length), and
+//! what is unattainable is a step smaller than one session. Level 2 compares a run's own log with
+//! the set, exactly too. The statistics, thresholds and rules are `schemas/spec/report-v1.md`.
 
 use crate::population::Population;
-use truetape_schemas::report::{Direction, FORMAT, Report, Verdict};
+use truetape_schemas::report::{Dimension, Level, Report};
 use truetape_schemas::run::{Dispatch, Run};
 use truetape_schemas::set::Turn;
 use truetape_schemas::set::manifest::Manifest;
+
+mod arrivals;
+mod assemble;
+mod draft;
+mod lengths;
+mod prefix;
+mod run;
+mod run_timing;
+mod sessions;
+
+pub use draft::Unit;
+
+/// Lengths, hashes or ends that may be unknown before a dimension is.
+pub const UNKNOWN_SHARE_MAX: f64 = 0.01;
+
+/// The width of a two-sided 95 % interval, in standard deviations.
+const Z_95: f64 = 1.96;
 
 /// What a population of turns does not say about a set.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,11 +53,89 @@ pub struct SetContext {
     pub findings: Vec<String>,
 }
 
+/// Two populations and what relates them.
+struct Pair<'a> {
+    source: &'a Population,
+    set: &'a Population,
+    ctx: &'a SetContext,
+    /// Share of the source's tokens that was asked for.
+    share: f64,
+    /// Share of the source's rate that the set should have.
+    rate_share: f64,
+    /// Sessions in the set.
+    sessions_set: usize,
+}
+
+impl<'a> Pair<'a> {
+    fn new(source: &'a Population, set: &'a Population, ctx: &'a SetContext) -> Self {
+        let usable = |share: &f64| share.is_finite() && *share > 0.0;
+        let share = ctx.share.filter(usable).unwrap_or(1.0);
+        let rate_share = ctx.rate_share.filter(usable).unwrap_or(share);
+        let sessions_set = set.turns_per_session().len();
+        Self {
+            source,
+            set,
+            ctx,
+            share,
+            rate_share,
+            sessions_set,
+        }
+    }
+
+    /// The smallest step a set of whole sessions can take, as a share of it.
+    fn session_step(&self) -> f64 {
+        1.0 / self.sessions_set.max(1) as f64
+    }
+
+    /// The 95 % half-width of a random draw, for a statistic with that standard error; nothing when
+    /// the set is the whole source.
+    fn chance(&self, standard_error: f64) -> f64 {
+        Z_95 * standard_error * (1.0 - self.share).max(0.0).sqrt()
+    }
+
+    /// Share of the source's prompt tokens that the set got.
+    fn realised_share(&self) -> f64 {
+        let sum = |population: &Population| {
+            population
+                .turns
+                .iter()
+                .filter_map(|turn| turn.input_tokens)
+                .sum::<u64>() as f64
+        };
+        let (source, set) = (sum(self.source), sum(self.set));
+        if source > 0.0 && set > 0.0 {
+            set / source
+        } else {
+            self.share
+        }
+    }
+}
+
 /// Grades a set against its source: level 1.
 pub fn set_against_source(source: &Population, set: &Population, ctx: &SetContext) -> Report {
-    let _unused = (source, set);
-    empty(&ctx.set_name, &ctx.set_digest, &ctx.view)
+    let pair = Pair::new(source, set, ctx);
+    let mut dimensions = lengths::dimensions(&pair);
+    dimensions.extend(sessions::dimensions(&pair));
+    dimensions.extend(prefix::dimensions(&pair));
+    dimensions.extend(arrivals::dimensions(&pair));
+    let mut findings = ctx.findings.clone();
+    findings.push(NOT_COMPARED.to_owned());
+    assemble::report(
+        assemble::Subject {
+            set_name: ctx.set_name.clone(),
+            set_digest: ctx.set_digest.clone(),
+            view: ctx.view.clone(),
+            run: None,
+        },
+        dimensions,
+        findings,
+    )
 }
+
+/// What this version has no dimension for, said in every report.
+pub const NOT_COMPARED: &str = "not compared by this version: the mix of models, tenants and \
+    sampling parameters; errors, aborts and finish reasons; KV tokens in flight; directions are \
+    those of the prior table, not of a simulation";
 
 /// Grades a run against its set, and merges the set's own report: levels 1 and 2.
 pub fn run_against_set(
@@ -45,26 +145,36 @@ pub fn run_against_set(
     dispatches: &[Dispatch],
     level1: Option<&Report>,
 ) -> Report {
-    let _unused = (turns, run, dispatches, level1);
-    empty(&manifest.name, &manifest.digest, &manifest.semantics.view)
+    let mut dimensions: Vec<Dimension> = match level1 {
+        Some(report) => report.dimensions.clone(),
+        None => vec![ungraded()],
+    };
+    let log = run::Log::new(manifest, turns, run, dispatches);
+    dimensions.extend(run::dimensions(&log));
+    dimensions.extend(run_timing::dimensions(&log));
+    let mut findings = level1
+        .map(|report| report.findings.clone())
+        .unwrap_or_default();
+    findings.extend(manifest.findings.iter().chain(&run.findings).cloned());
+    findings.extend(log.findings());
+    assemble::report(
+        assemble::Subject {
+            set_name: manifest.name.clone(),
+            set_digest: manifest.digest.clone(),
+            view: manifest.semantics.view.clone(),
+            run: Some((run.run_id.clone(), run.target.clone())),
+        },
+        dimensions,
+        findings,
+    )
 }
 
-fn empty(name: &str, digest: &str, view: &str) -> Report {
-    Report {
-        format: FORMAT.to_string(),
-        set_name: name.to_owned(),
-        set_digest: digest.to_owned(),
-        run_id: None,
-        target: None,
-        view: view.to_owned(),
-        verdict: Verdict::Unknown,
-        direction: Direction::Unknown,
-        pushes: Vec::new(),
-        sentence: String::new(),
-        checklist: Vec::new(),
-        dimensions: Vec::new(),
-        unknown: Vec::new(),
-        findings: Vec::new(),
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-    }
+/// Stands for level 1 where the set has no report.
+fn ungraded() -> Dimension {
+    draft::Draft::new("set.graded", "the set against production", Unit::Share, 0.0)
+        .unknown_if(true, || "the set has no level 1 report".to_owned())
+        .finish(Level::SetAgainstSource)
 }
+
+#[cfg(test)]
+mod tests;

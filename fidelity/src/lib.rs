@@ -11,12 +11,15 @@
 //! 7. [`dispersion`]: how bursty arrivals are;
 //! 8. [`profile`]: the statistics of one population;
 //! 9. [`latency`]: the latencies of a run;
-//! 10. [`grade`]: dimensions and verdicts;
+//! 10. [`grade`]: dimensions and verdicts, [`direction`] which way they bend results, and
+//!     [`checklist`] the seven points;
 //! 11. [`render`]: reports for people.
 //!
 //! This crate has no clock, no sockets and no randomness of its own.
 
 pub mod blocks;
+pub mod checklist;
+pub mod direction;
 pub mod dispersion;
 pub mod engine;
 pub mod grade;

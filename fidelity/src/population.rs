@@ -83,6 +83,18 @@ impl Population {
         self.turns.iter().map(|turn| turn.arrival_us).collect()
     }
 
+    /// Turns of each session that has any.
+    pub fn turns_per_session(&self) -> Vec<u32> {
+        let mut counts = vec![0u32; self.sessions as usize];
+        for turn in &self.turns {
+            if let Some(count) = counts.get_mut(turn.session as usize) {
+                *count += 1;
+            }
+        }
+        counts.retain(|count| *count > 0);
+        counts
+    }
+
     /// Whether any turn has blocks: without them nothing can be said about prefix reuse.
     pub fn has_blocks(&self) -> bool {
         self.turns.iter().any(|turn| !turn.blocks.is_empty())

@@ -188,15 +188,16 @@ pub struct Spread {
 /// Computes the statistics of a population.
 pub fn profile(population: &Population, options: &Options) -> Profile {
     let turns = &population.turns;
+    let turns_per_session = population.turns_per_session();
     Profile {
         turns: turns.len() as u64,
-        sessions: u64::from(population.sessions),
+        sessions: turns_per_session.len() as u64,
         input_tokens: lengths::of(turns.iter().map(|turn| turn.input_tokens)),
         output_tokens: lengths::of(turns.iter().map(|turn| turn.output_tokens)),
         cached_tokens: lengths::cached(turns),
         prefix: prefix::of(population, &options.capacities_blocks),
         arrivals: arrivals(population, &options.windows_s),
-        turns_per_session: lengths::spread(sessions::turn_counts(population)),
+        turns_per_session: lengths::spread(turns_per_session.into_iter().map(f64::from).collect()),
         think_time_s: lengths::spread(sessions::think_times_s(population)),
         concurrency: lengths::spread(sessions::concurrency(turns)),
         input_output_correlation: lengths::spearman(turns),

@@ -48,6 +48,19 @@ pub fn of(population: &Population, capacities_blocks: &[usize]) -> Prefix {
     }
 }
 
+/// Number of hot blocks: what a system prompt takes of a cache, whatever else is in it.
+pub fn hot_blocks(population: &Population) -> usize {
+    let hot = hot_handovers(population);
+    handovers(population)
+        .values()
+        .filter(|block| block.handovers as usize >= hot)
+        .count()
+}
+
+fn hot_handovers(population: &Population) -> usize {
+    HOT_HANDOVERS_MIN.max(population.turns.len() / HOT_TURNS_PER_HANDOVER)
+}
+
 /// Hits of an infinite cache, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
@@ -72,7 +85,7 @@ impl Kinds {
     /// Classifies the hits of a population.
     pub fn of(population: &Population) -> Self {
         let mut blocks = handovers(population);
-        let hot = HOT_HANDOVERS_MIN.max(population.turns.len() / HOT_TURNS_PER_HANDOVER);
+        let hot = hot_handovers(population);
         // Only blocks that change hands are listed here, so a session's own history costs nothing;
         // hot blocks would fill the list and need no entry.
         let mut used_before = MixSet::default();

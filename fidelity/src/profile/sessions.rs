@@ -8,17 +8,6 @@ use std::collections::BinaryHeap;
 /// Share of turns whose end may be unknown before concurrency is.
 pub const UNKNOWN_ENDS_MAX: f64 = 0.01;
 
-/// Turns of each session.
-pub fn turn_counts(population: &Population) -> Vec<f64> {
-    let mut counts = vec![0u32; population.sessions as usize];
-    for turn in &population.turns {
-        if let Some(count) = counts.get_mut(turn.session as usize) {
-            *count += 1;
-        }
-    }
-    counts.into_iter().map(f64::from).collect()
-}
-
 /// Pauses inside sessions, in seconds: from the latest end among the session's earlier turns that
 /// had ended, to the arrival. A turn whose forerunners are all still running (a fork) has none, and
 /// neither has one whose forerunner's end is unknown. Start to start is never taken for a pause: it
