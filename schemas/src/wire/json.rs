@@ -205,8 +205,8 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-/// Declares an object and the fields that are looked for in it, each with its names. Of a name
-/// that comes twice the last counts, as in most readers.
+/// Declares an object and the fields that are looked for in it, each with its names. Of a field
+/// that comes twice the last counts, as in most readers, but `null` takes nothing back.
 macro_rules! object {
     ($(#[$meta:meta])* $name:ident $(<$life:lifetime>)? {
         $($field:ident: $type:ty = $($key:literal)|+),* $(,)?
@@ -224,7 +224,10 @@ macro_rules! object {
                 let mut this = Self::default();
                 while let Some(key) = object.next_key::<$crate::wire::json::Key<'de>>()? {
                     match &*key.0 {
-                        $($($key)|+ => this.$field = object.next_value()?,)*
+                        $($($key)|+ => match object.next_value()? {
+                            $crate::wire::json::Field::Absent => {}
+                            value => this.$field = value,
+                        },)*
                         _ => {
                             object.next_value::<serde::de::IgnoredAny>()?;
                         }

@@ -29,8 +29,7 @@ object! {
     /// One choice.
     Choice<'de> {
         index: i64 = "index",
-        delta: Delta<'de> = "delta",
-        message: Delta<'de> = "message",
+        delta: Delta<'de> = "delta" | "message",
         text: Text<'de> = "text",
         finish_reason: Text<'de> = "finish_reason",
         logprobs: Logprobs = "logprobs",

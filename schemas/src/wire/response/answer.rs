@@ -229,10 +229,11 @@ impl Answer {
         let Some(known) = self.choices.get_mut(index) else {
             return;
         };
+        let is_whole = matches!(source, Source::Whole { .. });
         let ids = choice.token_ids.get_ref().map(|ids| ids.0);
-        let logprobs = choice.logprobs.get_ref().map(openai::Logprobs::tokens);
+        let logprobs = choice.logprobs.get_ref().map(|logprobs| logprobs.tokens());
         let listed = ids.or(logprobs).unwrap_or(0);
-        let material = known.add(choice, listed, &mut self.room);
+        let material = known.add(choice, listed, is_whole, &mut self.room);
         if material != Material::Nothing {
             self.listed.output += listed;
             self.listed.is_partial |= listed == 0;

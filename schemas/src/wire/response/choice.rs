@@ -1,6 +1,5 @@
 //! One choice of an answer, as it grows.
 
-use crate::wire::json::Field;
 use crate::wire::limits::{TEXT_BYTES_MAX, TOOL_CALLS_MAX};
 use crate::wire::openai;
 use serde_json::{Value, json};
@@ -74,6 +73,7 @@ impl Choice {
         &mut self,
         choice: &openai::Choice<'_>,
         listed: i64,
+        is_whole: bool,
         room: &mut Room,
     ) -> Material {
         self.seen = true;
@@ -83,10 +83,7 @@ impl Choice {
         }
         let mut output = add(&mut self.text, choice.text.text(), room);
         let mut reasoning = false;
-        for delta in [&choice.delta, &choice.message]
-            .into_iter()
-            .filter_map(Field::get_ref)
-        {
+        if let Some(delta) = choice.delta.get_ref() {
             let content = delta.content.get_ref();
             output |= add(
                 &mut self.text,
@@ -94,7 +91,7 @@ impl Choice {
                 room,
             );
             output |= add(&mut self.refusal, delta.refusal.text(), room);
-            output |= self.calls(delta, room);
+            output |= self.calls(delta, is_whole, room);
             let thinking = content.map_or("", |content| &content.thinking);
             reasoning |= add(&mut self.reasoning, thinking, room);
             reasoning |= add(&mut self.reasoning, reasoning_of(delta), room);
@@ -114,7 +111,7 @@ impl Choice {
         material
     }
 
-    fn calls(&mut self, delta: &openai::Delta<'_>, room: &mut Room) -> bool {
+    fn calls(&mut self, delta: &openai::Delta<'_>, is_whole: bool, room: &mut Room) -> bool {
         let mut generated = false;
         if let Some(function) = delta.function_call.get_ref() {
             generated |= self.call(0).is_some_and(|call| call.add(function, room));
@@ -127,7 +124,7 @@ impl Choice {
             let Some(piece) = piece.get_ref() else {
                 continue;
             };
-            let index = self.call_index(position, piece);
+            let index = self.call_index(position, piece, is_whole);
             let Some(call) = self.call(index) else {
                 room.exceeded = true;
                 continue;
@@ -135,26 +132,29 @@ impl Choice {
             if call.id.is_empty() {
                 piece.id.text().clone_into(&mut call.id);
             }
-            call.is_custom |= piece.custom.get_ref().is_some();
-            for function in [&piece.function, &piece.custom]
-                .into_iter()
-                .filter_map(Field::get_ref)
-            {
+            let custom = piece.custom.get_ref();
+            call.is_custom |= custom.is_some();
+            for function in [piece.function.get_ref(), custom].into_iter().flatten() {
                 generated |= call.add(function, room);
             }
         }
         generated
     }
 
-    /// Which call a piece belongs to. Where a server leaves the index out, a new id begins a new
-    /// call, and a piece without an id goes on with the last.
-    fn call_index(&self, position: usize, piece: &openai::ToolCall<'_>) -> usize {
-        let last = self.calls.len().saturating_sub(1);
-        match piece.index.get_ref() {
-            Some(index) => usize::try_from(*index).unwrap_or(usize::MAX),
-            None if self.calls.iter().any(|call| call.id == piece.id.text()) => last,
-            None if piece.id.text().is_empty() => last.max(position),
-            None => self.calls.len(),
+    /// Which call a piece belongs to. A whole message lists its calls in order. In a stream, where
+    /// a server leaves the index out, a new id begins a new call, and a piece without an id goes
+    /// on with the last.
+    fn call_index(&self, position: usize, piece: &openai::ToolCall<'_>, is_whole: bool) -> usize {
+        if is_whole {
+            return position;
+        }
+        match (piece.index.get_ref(), piece.id.text()) {
+            (Some(index), _) => usize::try_from(*index).unwrap_or(usize::MAX),
+            (None, "") => self.calls.len().saturating_sub(1).max(position),
+            (None, id) => {
+                let known = self.calls.iter().position(|call| call.id == id);
+                known.unwrap_or(self.calls.len())
+            }
         }
     }
 
