@@ -114,7 +114,7 @@ pub struct Record {
     pub read_at: Instant,
     /// When the head went out.
     pub head_at: Option<Instant>,
-    /// For each step that was done, in order: when.
+    /// For each step that was done, in order: when its bytes were handed to the kernel.
     pub done_at: Vec<Instant>,
     /// When the peer closed, if it did before the script ended.
     pub peer_closed_at: Option<Instant>,
@@ -418,8 +418,9 @@ fn run_steps(
             Action::End if script.framing == Framing::Chunked => bytes.extend(LAST_CHUNK),
             Action::End | Action::Close | Action::Reset | Action::Hold(_) => {}
         }
-        out.write_all(&bytes).ok()?;
+        // Read before the write: what the peer does with the bytes comes after.
         let now = Instant::now();
+        out.write_all(&bytes).ok()?;
         shared.change(index, |record| {
             record.done_at.push(now);
             record.head_at = record.head_at.or(head_at);

@@ -1,0 +1,85 @@
+//! The replayer, as its users run it.
+
+use crate::compiled::truetape;
+use std::ffi::OsString;
+use std::path::Path;
+use truetape_schemas::run::{self, Dispatch, Run};
+use truetape_testkit::process::Ended;
+use truetape_testkit::upstream::Upstream;
+
+/// What is asked of a replay besides the set and the target.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options<'a> {
+    pub(crate) more: &'a [&'a str],
+}
+
+/// A run, read back.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) run: Run,
+    pub(crate) dispatches: Vec<Dispatch>,
+    pub(crate) ended: Ended,
+    /// What is wrong whatever is expected.
+    pub(crate) faults: Vec<String>,
+}
+
+/// Exit codes of a replay that wrote a run: yes, no, and "too late to be trusted".
+const WROTE_A_RUN: &[i32] = &[0, 1, 74];
+
+/// Replays a set against a target, and reads the run.
+pub(crate) fn replay(
+    set: &Path,
+    target: &Upstream,
+    out: &Path,
+    options: &Options<'_>,
+) -> Result<Ran, String> {
+    let mut args: Vec<OsString> = vec!["replay".into(), set.as_os_str().to_owned()];
+    args.extend(["--target".into(), target.url().into()]);
+    args.extend(["--out".into(), out.as_os_str().to_owned()]);
+    args.extend(options.more.iter().map(OsString::from));
+    let ended = truetape(args);
+    if !ended.code.is_some_and(|code| WROTE_A_RUN.contains(&code)) {
+        return Err(format!(
+            "replay ended with {:?}: {}",
+            ended.code, ended.stderr
+        ));
+    }
+    let text = |e: truetape_schemas::file::Error| format!("{e}\n{}", ended.stderr);
+    let run = run::open(out).map_err(text)?;
+    let dispatches = run::dispatches(out).map_err(text)?;
+    let faults = faults(&run, &dispatches);
+    Ok(Ran {
+        run,
+        dispatches,
+        ended,
+        faults,
+    })
+}
+
+/// R2 and R4.
+fn faults(run: &Run, dispatches: &[Dispatch]) -> Vec<String> {
+    let mut faults = Vec::new();
+    if !run.account.balances() {
+        faults.push(format!("the account does not balance: {:?}", run.account));
+    }
+    if run.account.due != dispatches.len() as u64 {
+        faults.push(format!(
+            "{} due, {} rows",
+            run.account.due,
+            dispatches.len()
+        ));
+    }
+    let early = dispatches.iter().filter(|dispatch| {
+        let late = dispatch.lateness_us.is_some_and(|us| us < 0);
+        late || dispatch
+            .sent_us
+            .is_some_and(|sent_us| sent_us < dispatch.due_us.min(sent_us + 1))
+    });
+    for dispatch in early {
+        faults.push(format!(
+            "turn {} was sent early: {dispatch:?}",
+            dispatch.turn_id
+        ));
+    }
+    faults
+}

@@ -1,0 +1,169 @@
+//! Runs `chunks*.jsonl` and plain JSON answers through the proxy.
+
+use crate::case::Case;
+use crate::check::Seen;
+use crate::proxied::{COMPILED_KEYS, Recorder, Sides, WITHIN, compiled_values, seen};
+use crate::stream::{Request, Variant, own, request, variants};
+use crate::times::Anchor;
+use serde_json::{Value, json};
+use truetape_testkit::client::exchange;
+use truetape_testkit::upstream::{Script, Upstream};
+
+/// Runs every variant, through each part the case is about.
+pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, String> {
+    let variants = variants(case)?;
+    let mut all = Vec::new();
+    for variant in &variants {
+        if case.is_about("proxy") {
+            all.push(through_proxy(case, variant));
+        }
+        if case.is_about("replay") {
+            all.push(crate::replayed::by_client(case, variant)?);
+        }
+    }
+    if case.is_about("replay") {
+        all.push(crate::replayed::pooled(&all));
+    }
+    Ok(all)
+}
+
+/// Runs requests with ready answers: `request*.json` and `response*.json`.
+pub(crate) fn run_json(case: &Case) -> Result<Vec<Seen>, String> {
+    let mut all = Vec::new();
+    for (name, file) in case.named("request", ".json") {
+        if file.ends_with(".gen.json") {
+            continue;
+        }
+        let Some(answer) = own(case, "response", &name, ".json").or_else(|| sibling(case)) else {
+            return Err(format!("{file}: no answer to give"));
+        };
+        all.push(through_proxy(
+            case,
+            &ready(&name, request(case, &name)?, &case.json(&answer)?),
+        ));
+    }
+    for (name, file) in case.named("request", ".gen.json") {
+        let request = generated(&case.json(&file)?)?;
+        let answer = own(case, "response", &name, ".json").ok_or("no response file")?;
+        all.push(through_proxy(
+            case,
+            &ready(&name, request, &case.json(&answer)?),
+        ));
+    }
+    Ok(all)
+}
+
+/// Any answer of the folder: a variant without one is about its request.
+fn sibling(case: &Case) -> Option<String> {
+    case.named("response", ".json")
+        .into_iter()
+        .map(|(_, file)| file)
+        .next()
+}
+
+fn ready(name: &str, request: Request, answer: &Value) -> Variant {
+    Variant {
+        name: name.to_owned(),
+        request,
+        script: Script::json(200, answer),
+        nominal_ms: vec![0.0],
+        body: answer.to_string().into_bytes(),
+        abort_after: None,
+    }
+}
+
+fn generated(plan: &Value) -> Result<Request, String> {
+    let bytes = plan.pointer("/BASE64/random_bytes").and_then(Value::as_u64);
+    let seed = plan
+        .pointer("/BASE64/seed")
+        .and_then(Value::as_u64)
+        .unwrap_or(0);
+    let template = plan
+        .get("body_template")
+        .ok_or("a generator without body_template")?;
+    let text = base64(seed, usize::try_from(bytes.unwrap_or(0)).unwrap_or(0));
+    let body = template.to_string().replace("<BASE64>", &text);
+    let text = |key: &str, default: &str| {
+        plan.get(key)
+            .and_then(Value::as_str)
+            .unwrap_or(default)
+            .to_owned()
+    };
+    Ok(Request {
+        method: text("method", "POST"),
+        path: text("path", "/v1/chat/completions"),
+        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+        body: body.into_bytes(),
+    })
+}
+
+/// As many base64 characters as so many random bytes have.
+fn base64(seed: u64, bytes: usize) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut numbers = truetape_testkit::trace::Numbers::new(seed);
+    let mut text = String::with_capacity(bytes.div_ceil(3) * 4);
+    while text.len() < bytes.div_ceil(3) * 4 {
+        let digit = DIGITS
+            .get((numbers.next_u64() % 64) as usize)
+            .copied()
+            .unwrap_or(b'A');
+        text.push(char::from(digit));
+    }
+    text
+}
+
+fn through_proxy(case: &Case, variant: &Variant) -> Seen {
+    let anchor = Anchor::now();
+    let script = variant.script.clone();
+    let upstream = Upstream::start(move |_| script.clone());
+    let recorder = Recorder::start(&case.id, &upstream);
+    let answer = exchange(recorder.addr, &variant.request.wire(), variant.abort_after);
+    let record = upstream.await_finished(0, WITHIN);
+    let recorded = recorder.stop();
+    let sides = Sides {
+        name: &variant.name,
+        request_body: &variant.request.body,
+        body: Some(&variant.body),
+        answer: &answer,
+        record: &record,
+        nominal_ms: &variant.nominal_ms,
+        anchor,
+        tolerance_ms: case.tolerance_ms,
+    };
+    let mut seen = seen(&sides, &recorded);
+    let text = |key: &str| case.expect.to_string_contains(key);
+    if COMPILED_KEYS.iter().any(|key| text(key)) {
+        compiled_values(&mut seen, &recorded);
+    }
+    if text("capture") {
+        seen.put("capture", recorded.text());
+        let grown = recorded.bytes().saturating_sub(variant.body.len() as u64);
+        seen.put("capture_growth_bytes", grown);
+    }
+    let body = String::from_utf8_lossy(&variant.request.body);
+    if body.contains("image_url") {
+        seen.put("image_parts", body.matches("\"image_url\":{").count());
+        let coded = body
+            .split("base64,")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next());
+        seen.put("image_base64_chars", json!(coded.map(str::len)));
+    }
+    seen
+}
+
+/// Whether a key appears anywhere below `expect`.
+pub(crate) trait Mentions {
+    fn to_string_contains(&self, key: &str) -> bool;
+}
+
+impl Mentions for serde_json::Map<String, Value> {
+    fn to_string_contains(&self, key: &str) -> bool {
+        self.iter().any(|(name, value)| {
+            name.contains(key)
+                || value
+                    .as_object()
+                    .is_some_and(|map| map.to_string_contains(key))
+        })
+    }
+}
