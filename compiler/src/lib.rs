@@ -19,8 +19,10 @@ pub mod error;
 pub mod export;
 pub mod import;
 pub mod inspect;
+mod parallel;
 pub mod profile;
 pub mod recipe;
+pub mod source;
 pub mod talk;
 pub mod verify;
 

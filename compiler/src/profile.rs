@@ -1,10 +1,148 @@
-//! The verb `profile`.
+//! The verb `profile`: what a population of turns is made of.
 
 use crate::cli::ProfileArgs;
 use crate::error::Error;
+use crate::recipe::Recipe;
+use crate::source::{Subject, subject};
+use crate::talk::{self, OutputFormat};
+use crate::{compile, parallel};
+use std::path::{Path, PathBuf};
+use truetape_fidelity::population::{Population, PopulationTurn};
+use truetape_fidelity::profile::{Options, Profile, profile};
+use truetape_fidelity::render;
 use truetape_schemas::blame::Answer;
+use truetape_schemas::capture::Outcome;
+use truetape_schemas::run::{self, Dispatch};
+use truetape_schemas::set::store;
+
+/// Points of the hit curve when nobody says where: powers of two over what the source holds.
+const CAPACITIES_DEFAULT: usize = 8;
+
+/// How a population is read and measured.
+#[derive(Clone, Debug)]
+pub struct ProfileOptions {
+    /// Cache sizes of the hit curve; empty for a spread over what there is.
+    pub capacities_blocks: Vec<usize>,
+    /// Windows of the burst measures, in seconds; empty for a report's.
+    pub windows_s: Vec<u32>,
+    /// Tokens in a block, for traffic with text.
+    pub block_tokens: Option<u32>,
+    /// Threads that read text.
+    pub threads: usize,
+}
+
+/// Profiles captures (several are one population), a set, or a run.
+pub fn of(
+    references: &[String],
+    in_store: Option<&Path>,
+    options: &ProfileOptions,
+) -> Result<(Profile, Vec<String>), Error> {
+    let (population, findings) = population(references, in_store, options)?;
+    let defaults = Options::default();
+    let windows_s = match options.windows_s.as_slice() {
+        [] => defaults.windows_s,
+        windows => windows.to_vec(),
+    };
+    let capacities_blocks = match options.capacities_blocks.as_slice() {
+        [] => capacities(&population),
+        capacities => capacities.to_vec(),
+    };
+    Ok((profile(&population, &Options { capacities_blocks, windows_s }), findings))
+}
+
+/// Powers of two, the largest of which holds every block.
+fn capacities(population: &Population) -> Vec<usize> {
+    let blocks: usize = population.turns.iter().map(|turn| turn.blocks.len()).sum();
+    if blocks == 0 {
+        return Vec::new();
+    }
+    let largest = blocks.next_power_of_two().ilog2();
+    let least = largest.saturating_sub(CAPACITIES_DEFAULT as u32 - 1);
+    (least..=largest).map(|power| 1 << power).collect()
+}
+
+fn population(
+    references: &[String],
+    in_store: Option<&Path>,
+    options: &ProfileOptions,
+) -> Result<(Population, Vec<String>), Error> {
+    let mut captures: Vec<Vec<PathBuf>> = Vec::new();
+    let alone = references.len() == 1;
+    for reference in references {
+        match subject(reference, in_store)? {
+            Subject::Capture(segments) => captures.push(segments),
+            Subject::Set(dir) if alone => return of_set(&dir),
+            Subject::Run(dir) if alone => return of_run(&dir),
+            Subject::Set(_) | Subject::Run(_) => {
+                let problem = "several paths are one population of captures; profile it alone";
+                return Err(Error::usage(reference, problem));
+            }
+        }
+    }
+    let mut recipe = Recipe::default();
+    if let Some(block_tokens) = options.block_tokens {
+        recipe.tokens.block_tokens = block_tokens;
+    }
+    let prepared = compile::prepare(&captures, &recipe, options.threads)?;
+    let findings = prepared.findings();
+    Ok((prepared.population, findings))
+}
+
+fn of_set(dir: &Path) -> Result<(Population, Vec<String>), Error> {
+    let manifest = store::manifest(dir)?;
+    let turns = store::turns(dir)?;
+    let clock = manifest.semantics.clock_resolution_us;
+    Ok((Population::of_turns(&turns, manifest.block_tokens, clock), manifest.findings))
+}
+
+/// A run knows when and how long; what the prompts shared is in its set.
+fn of_run(dir: &Path) -> Result<(Population, Vec<String>), Error> {
+    let account = run::open(dir)?;
+    let dispatches = run::dispatches(dir)?;
+    let mut sessions: std::collections::HashMap<&str, u32> = std::collections::HashMap::new();
+    let mut turns = Vec::new();
+    for dispatch in &dispatches {
+        let next = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
+        let session = *sessions.entry(&dispatch.session).or_insert(next);
+        turns.extend(turn(dispatch, session));
+    }
+    turns.sort_by_key(|turn| turn.arrival_us);
+    let sessions = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
+    let population =
+        Population { turns, sessions, block_tokens: None, clock_resolution_us: None };
+    Ok((population, account.findings))
+}
+
+fn turn(dispatch: &Dispatch, session: u32) -> Option<PopulationTurn> {
+    let sent = dispatch.sent_us?;
+    let count = |tokens: Option<i64>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
+    let complete = dispatch.outcome == Some(Outcome::Complete);
+    Some(PopulationTurn {
+        session,
+        arrival_us: sent,
+        end_us: dispatch.end_us.map(|end| sent.saturating_add(end)),
+        input_tokens: count(dispatch.input_tokens),
+        output_tokens: count(dispatch.output_tokens).filter(|_| complete),
+        cached_tokens: count(dispatch.cached_tokens),
+        blocks: Vec::new(),
+    })
+}
 
 /// Carries out `truetape profile`.
 pub fn run(args: ProfileArgs) -> Result<Answer, Error> {
-    Err(Error::bug(format!("{args:?}"), "not built yet"))
+    let options = ProfileOptions {
+        capacities_blocks: args.capacity_blocks,
+        windows_s: args.windows_s,
+        block_tokens: args.block_tokens,
+        threads: args.threads.unwrap_or_else(parallel::default_threads),
+    };
+    let (profile, findings) = of(&args.paths, args.store.as_deref(), &options)?;
+    match args.format {
+        OutputFormat::Json => talk::json(&profile)?,
+        OutputFormat::Text => talk::data(&render::profile_terminal(&profile))?,
+    }
+    for finding in findings {
+        talk::say(&format!("note: {finding}"));
+    }
+    Ok(Answer::Yes)
 }

@@ -1,0 +1,76 @@
+//! Stage 8: what prompts hold.
+//!
+//! `verbatim` keeps the messages that production sent. `synthetic` makes new text of the same
+//! lengths with the same sharing. `lengths` makes none. Read in this order: [`parts`] (content by
+//! its name), [`trace`] (prompts from block ids), [`text`] (prompts from bodies), [`synthetic`]
+//! and [`scrub`] (new words for old).
+
+use super::arrange::Arranged;
+use super::ingest::Ingested;
+use super::tokenize::Tokenized;
+use crate::error::Error;
+use crate::recipe::{ContentKind, Recipe};
+use parts::Parts;
+use std::collections::BTreeMap;
+
+pub(crate) mod parts;
+mod rebuild;
+mod scrub;
+mod synthetic;
+mod text;
+mod trace;
+mod verbatim;
+
+/// Things that were met on the way, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Notes(BTreeMap<String, u64>);
+
+impl Notes {
+    fn count(&mut self, what: impl Into<String>) {
+        *self.0.entry(what.into()).or_default() += 1;
+    }
+
+    fn merge(&mut self, other: Self) {
+        for (what, n) in other.0 {
+            *self.0.entry(what).or_default() += n;
+        }
+    }
+
+    fn findings(self) -> Vec<String> {
+        self.0.into_iter().map(|(what, n)| format!("{n} turns: {what}")).collect()
+    }
+}
+
+/// Fills the content of turns. Returns the parts, and what a user should know.
+pub(crate) fn make(
+    arranged: &mut Arranged,
+    ingested: &Ingested,
+    tokenized: &Tokenized,
+    recipe: &Recipe,
+    threads: usize,
+) -> Result<(Parts, Vec<String>), Error> {
+    let mut parts = Parts::default();
+    let mut notes = Notes::default();
+    let kind = recipe.content.kind;
+    if kind != ContentKind::Lengths {
+        let maker = text::Maker::new(ingested, tokenized, recipe);
+        maker.fill(arranged, &mut parts, &mut notes, threads)?;
+    }
+    trace::fill(arranged, ingested, recipe, &mut parts, &mut notes);
+    if kind == ContentKind::Verbatim && parts.is_empty() {
+        return Err(Error::config(
+            "recipe",
+            "content.kind: `verbatim`, but the captures hold no text; allowed here are \
+             `synthetic` and `lengths`",
+        ));
+    }
+    let mut findings = notes.findings();
+    if kind == ContentKind::Synthetic && !tokenized.exact && tokenized.tokenizer.name != "trace" {
+        findings.push(
+            "synthetic text keeps the bytes of the original, not its tokens: the target will count \
+             other lengths than production did"
+                .to_owned(),
+        );
+    }
+    Ok((parts, findings))
+}

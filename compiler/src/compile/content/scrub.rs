@@ -1,0 +1,197 @@
+//! New words for old, of the same length, in JSON that must keep its shape.
+//!
+//! A text becomes the same text wherever it stands, so that tools that are equal stay equal, and
+//! names still refer to what they name. Words of the protocol stay.
+
+use super::super::ingest::Secret;
+use serde_json::{Map, Value};
+use truetape_fidelity::tokens::output_word;
+
+/// Names of at most so many bytes stay: they are too short to say anything, and too few to be
+/// told apart after a change.
+const NAME_BYTES_KEPT: usize = 3;
+
+/// Keys of the protocol and of JSON Schema.
+const KEYWORDS: [&str; 52] = [
+    "type", "function", "name", "description", "parameters", "properties", "required", "enum",
+    "items", "additionalProperties", "strict", "anyOf", "oneOf", "allOf", "not", "default",
+    "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    "minItems", "maxItems", "uniqueItems", "minLength", "maxLength", "pattern", "title", "const",
+    "json_schema", "schema", "examples", "$defs", "definitions", "$ref", "id", "index",
+    "arguments", "input", "text", "image_url", "url", "detail", "content", "role", "tool_calls",
+    "tool_call_id", "cache_control", "ttl", "input_audio", "data",
+];
+
+/// Values of `type` and of choices that the protocol defines.
+const TYPE_WORDS: [&str; 18] = [
+    "object", "string", "number", "integer", "boolean", "array", "null", "function", "text",
+    "image_url", "json_schema", "json_object", "auto", "none", "required", "ephemeral",
+    "input_audio", "file",
+];
+
+/// Keys whose value is a map from names to schemas.
+const NAME_MAPS: [&str; 3] = ["properties", "$defs", "definitions"];
+
+/// Replaces texts.
+pub(super) struct Scrub<'a> {
+    pub(super) secret: &'a Secret,
+}
+
+impl Scrub<'_> {
+    /// Replaces every text inside a value; its compact JSON keeps its length.
+    pub(super) fn value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            Value::Object(fields) => Value::Object(self.object(fields, false)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    fn object(&self, fields: &Map<String, Value>, keys_are_names: bool) -> Map<String, Value> {
+        let mut scrubbed = Map::new();
+        for (key, value) in fields {
+            let keep = !keys_are_names && KEYWORDS.contains(&key.as_str());
+            let new_key = if keep { key.clone() } else { self.free_name(key, &scrubbed) };
+            scrubbed.insert(new_key, self.field(key, value, keys_are_names));
+        }
+        scrubbed
+    }
+
+    fn field(&self, key: &str, value: &Value, keys_are_names: bool) -> Value {
+        match value {
+            _ if keys_are_names => self.value(value),
+            Value::String(text) if key == "type" && TYPE_WORDS.contains(&text.as_str()) => {
+                value.clone()
+            }
+            Value::String(text) if key == "$ref" => Value::String(self.reference(text)),
+            Value::Object(fields) if NAME_MAPS.contains(&key) => {
+                Value::Object(self.object(fields, true))
+            }
+            _ => self.value(value),
+        }
+    }
+
+    /// `#/$defs/Name` must still refer to what `Name` has become.
+    fn reference(&self, text: &str) -> String {
+        match text.rsplit_once('/') {
+            Some((path, name)) if path.starts_with('#') => format!("{path}/{}", self.name(name)),
+            _ => self.text(text),
+        }
+    }
+
+    /// Replaces a text by words, or by a name where it has no space.
+    pub(super) fn text(&self, text: &str) -> String {
+        if !text.contains(char::is_whitespace) {
+            return self.name(text);
+        }
+        let seed = self.secret.hash(text.as_bytes());
+        let mut words = String::new();
+        for index in 0.. {
+            if words.len() >= escaped_len(text) {
+                break;
+            }
+            words.push_str(output_word(seed, index));
+        }
+        words.truncate(escaped_len(text));
+        words
+    }
+
+    /// Replaces a name by letters: it stays a name to whoever checks names.
+    pub(super) fn name(&self, name: &str) -> String {
+        self.salted_name(name, 0)
+    }
+
+    fn salted_name(&self, name: &str, salt: u8) -> String {
+        if name.len() <= NAME_BYTES_KEPT {
+            return name.to_owned();
+        }
+        let mut salted = name.as_bytes().to_vec();
+        salted.push(salt);
+        let seed = self.secret.hash(&salted);
+        // The engine's words without their spaces: three letters each.
+        let letters = (0..).flat_map(|index| output_word(seed, index).trim_end().chars());
+        letters.take(escaped_len(name)).collect()
+    }
+
+    /// A name that is not taken yet: two keys of one object must not become one.
+    fn free_name(&self, name: &str, taken: &Map<String, Value>) -> String {
+        let mut names = (0..u8::MAX).map(|salt| self.salted_name(name, salt));
+        names.find(|name| !taken.contains_key(name)).unwrap_or_else(|| name.to_owned())
+    }
+
+    /// Replaces the arguments of a call by arguments of the same length.
+    pub(super) fn arguments(&self, text: &str) -> String {
+        let seed = self.secret.hash(text.as_bytes());
+        let frame = r#"{"x":""}"#.len();
+        match text.len() {
+            0 => String::new(),
+            1 => "0".to_owned(),
+            len if len < frame => format!("{{}}{}", " ".repeat(len - 2)),
+            len => {
+                let letters = (0..).flat_map(|index| output_word(seed, index).chars());
+                format!(r#"{{"x":"{}"}}"#, letters.take(len - frame).collect::<String>())
+            }
+        }
+    }
+}
+
+/// Bytes of a text inside compact JSON, without its quotes.
+fn escaped_len(text: &str) -> usize {
+    Value::from(text).to_string().len() - 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Scrub, Secret};
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn tools() -> Value {
+        json!([{"type": "function", "function": {
+            "name": "find_patient", "description": "Finds a \"patient\" by name.\nÜber alles.",
+            "parameters": {"type": "object", "required": ["family_name"], "properties": {
+                "family_name": {"type": "string", "enum": ["Canary Smith"]},
+                "x": {"$ref": "#/$defs/Canary"}, "description": {"type": "string"}}},
+        }}])
+    }
+
+    #[test]
+    fn the_shape_and_the_length_stay_and_the_words_go() {
+        let secret = Secret([7; 32]);
+        let scrub = Scrub { secret: &secret };
+        let scrubbed = scrub.value(&tools());
+        assert_eq!(scrubbed.to_string().len(), tools().to_string().len());
+        for gone in ["patient", "Canary", "family", "Finds", "ber alles"] {
+            assert!(!scrubbed.to_string().contains(gone), "{gone}: {scrubbed}");
+        }
+        let function = &scrubbed[0]["function"];
+        let parameters = &function["parameters"];
+        let required = parameters["required"][0].as_str().unwrap();
+        assert!(parameters["properties"].get(required).is_some(), "{scrubbed}");
+        assert_eq!(parameters["properties"]["x"]["$ref"].as_str().map(|r| r.starts_with("#/$defs/")), Some(true));
+        assert_eq!(scrubbed, scrub.value(&tools()));
+    }
+
+    #[test]
+    fn arguments_keep_their_length_and_stay_json() {
+        let secret = Secret([7; 32]);
+        let scrub = Scrub { secret: &secret };
+        for text in ["", "1", "{}", "{}   ", r#"{"q":1}"#, r#"{"name":"Canary"}"#] {
+            let new = scrub.arguments(text);
+            assert_eq!(new.len(), text.len(), "{new}");
+            assert!(text.is_empty() || serde_json::from_str::<Value>(&new).is_ok(), "{new}");
+            assert!(!new.contains("Canary"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_keeps_its_length_in_json(text in ".{0,60}") {
+            let secret = Secret([7; 32]);
+            let scrub = Scrub { secret: &secret };
+            let value = json!({"description": text, "properties": {text.clone(): text}});
+            prop_assert_eq!(scrub.value(&value).to_string().len(), value.to_string().len());
+        }
+    }
+}

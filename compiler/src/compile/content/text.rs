@@ -1,0 +1,158 @@
+//! Prompts for turns with text: their bodies are read once more, and only theirs.
+
+use super::super::arrange::Arranged;
+use super::super::ingest::Ingested;
+use super::super::reading;
+use super::super::tokenize::Tokenized;
+use super::Notes;
+use super::parts::Parts;
+use super::rebuild::{self, Piece, Prompt};
+use super::synthetic::Synthetic;
+use super::verbatim;
+use crate::error::Error;
+use crate::recipe::{ContentKind, Recipe};
+use crate::talk::Progress;
+use crate::{parallel, source};
+use serde_json::{Map, Value};
+use std::collections::{BTreeSet, HashMap};
+use truetape_fidelity::tokens;
+use truetape_schemas::capture::Exchange;
+use truetape_schemas::set::{ContentKind as PartKind, Turn};
+use truetape_schemas::wire::Dialect;
+
+/// Makes prompts from bodies.
+pub(super) struct Maker<'a> {
+    ingested: &'a Ingested,
+    synthetic: Option<Synthetic>,
+    /// Whether the rendered prompt can be counted.
+    exact: bool,
+}
+
+/// What became of one body.
+struct Made {
+    turn: usize,
+    prompt: Prompt,
+    notes: Notes,
+}
+
+impl<'a> Maker<'a> {
+    /// Prepares for a recipe.
+    pub(super) fn new(ingested: &'a Ingested, tokenized: &Tokenized, recipe: &Recipe) -> Self {
+        let synthetic = (recipe.content.kind == ContentKind::Synthetic)
+            .then(|| Synthetic::new(&ingested.secret, recipe.seed));
+        Self { ingested, synthetic, exact: tokenized.exact }
+    }
+
+    /// Fills the content of every turn whose body holds a prompt.
+    pub(super) fn fill(
+        &self,
+        arranged: &mut Arranged,
+        parts: &mut Parts,
+        notes: &mut Notes,
+        threads: usize,
+    ) -> Result<(), Error> {
+        let index = index(arranged);
+        let mut progress = Progress::new();
+        for position in self.segments_of(arranged) {
+            let Some(path) = self.ingested.segments.get(position as usize) else { continue };
+            progress.show(&format!("{}: content", path.display()));
+            for batch in source::open(path)?.0 {
+                let made = self.batch(arranged, &index, position, &mut batch?, threads)?;
+                for made in made.into_iter().flatten() {
+                    notes.merge(made.notes);
+                    if let Some(turn) = arranged.turns.get_mut(made.turn) {
+                        put(turn, made.prompt, parts);
+                    }
+                }
+            }
+        }
+        progress.clear();
+        Ok(())
+    }
+
+    /// The segments that hold bodies of chosen turns.
+    fn segments_of(&self, arranged: &Arranged) -> BTreeSet<u32> {
+        let rows = arranged.rows.iter().filter_map(|at| self.ingested.rows.get(*at));
+        rows.filter(|row| row.dialect != Dialect::Trace).map(|row| row.segment).collect()
+    }
+
+    fn batch(
+        &self,
+        arranged: &Arranged,
+        index: &HashMap<String, usize>,
+        position: u32,
+        batch: &mut [Exchange],
+        threads: usize,
+    ) -> Result<Vec<Option<Made>>, Error> {
+        parallel::map(batch, threads, |exchange| {
+            let at = *index.get(exchange.exchange_id.as_str())?;
+            let turn = arranged.turns.get(at)?;
+            let row = self.ingested.rows.get(*arranged.rows.get(at)?)?;
+            (row.segment == position).then(|| self.make(at, turn, exchange)).flatten()
+        })
+    }
+
+    fn make(&self, at: usize, turn: &Turn, exchange: &Exchange) -> Option<Made> {
+        let body = reading::plain_body(exchange)?;
+        let dialect = Dialect::from_name(&exchange.dialect);
+        let mut notes = Notes::default();
+        let mut prompt = match &self.synthetic {
+            Some(synthetic) => {
+                let body: Map<String, Value> = serde_json::from_slice(body).ok()?;
+                synthetic.prompt(dialect, &body, &mut notes)?
+            }
+            None => match verbatim::prompt(dialect, body) {
+                Some(prompt) => prompt,
+                None => {
+                    notes.count("the prompt is not text; the body is kept whole");
+                    Prompt { template: verbatim::whole(body)?, ..Prompt::default() }
+                }
+            },
+        };
+        if self.exact && !prompt.pieces.is_empty() {
+            count_pieces(&mut prompt.pieces);
+            check(dialect, &prompt, turn, &mut notes);
+        }
+        Some(Made { turn: at, prompt, notes })
+    }
+}
+
+fn index(arranged: &Arranged) -> HashMap<String, usize> {
+    let turns = arranged.turns.iter().enumerate();
+    turns.map(|(at, turn)| (turn.exchange_id.clone(), at)).collect()
+}
+
+/// What the set plans is what its content holds, or it is said.
+fn check(dialect: Dialect, prompt: &Prompt, turn: &Turn, notes: &mut Notes) {
+    let rendered =
+        rebuild::body(dialect, prompt).and_then(|body| reading::render(dialect, &body));
+    let counted = rendered.and_then(|rendered| i64::try_from(tokens::count(&rendered)).ok());
+    if turn.input_tokens.is_some() && counted != turn.input_tokens {
+        notes.count("the content does not render to as many tokens as production counted");
+    }
+}
+
+/// Tokens of each piece, alone.
+fn count_pieces(pieces: &mut [Piece]) {
+    let answer_header = tokens::count(&tokens::render_chat(&Value::Null));
+    for piece in pieces {
+        let rendered = match piece.kind {
+            PartKind::Message => {
+                let message: Value = serde_json::from_slice(&piece.body).unwrap_or_default();
+                tokens::count(&tokens::render_chat(&serde_json::json!({"messages": [message]})))
+                    .saturating_sub(answer_header)
+            }
+            PartKind::Text | PartKind::Template => tokens::count(&piece.body),
+        };
+        piece.tokens = i64::try_from(rendered).ok();
+    }
+}
+
+fn put(turn: &mut Turn, prompt: Prompt, parts: &mut Parts) {
+    turn.template = Some(parts.add(PartKind::Template, None, prompt.template));
+    let pieces = prompt.pieces.into_iter();
+    turn.content = pieces.map(|piece| parts.add(piece.kind, piece.tokens, piece.body)).collect();
+    if prompt.without_stop {
+        turn.stop = None;
+    }
+}

@@ -1,0 +1,182 @@
+//! Stage 1: captures become rows in the canonical order, with an account of what was left out.
+
+use super::account::Account;
+use super::reading;
+use super::row::{Name, Names, Row, row};
+use crate::error::Error;
+use crate::parallel;
+use crate::source::{self, Footers};
+use crate::talk::Progress;
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use truetape_schemas::capture::Exchange;
+use truetape_schemas::set::manifest::{Source, Stage};
+use truetape_schemas::wire::Dialect;
+
+/// What the captures hold.
+#[derive(Debug)]
+pub(crate) struct Ingested {
+    /// The rows, in the canonical order.
+    pub(crate) rows: Vec<Row>,
+    /// The segments they were read from.
+    pub(crate) segments: Vec<PathBuf>,
+    /// The account of this stage.
+    pub(crate) stage: Stage,
+    /// The captures, ordered by digest.
+    pub(crate) sources: Vec<Source>,
+    /// What the footers say.
+    pub(crate) footers: Footers,
+    /// Things a user should know.
+    pub(crate) findings: Vec<String>,
+    /// Known to whoever has the captures, and to nobody who has only the set.
+    pub(crate) secret: Secret,
+}
+
+/// A key that follows from the captures but not from anything that is published about them.
+///
+/// Hashes and synthetic text are keyed with it: with a public key, whoever has a set could test
+/// guesses of a prompt, token by token.
+#[derive(Clone, Copy)]
+pub(crate) struct Secret(pub(crate) [u8; 32]);
+
+impl Secret {
+    /// A keyed hash.
+    pub(crate) fn hash(&self, bytes: &[u8]) -> u64 {
+        let digest = blake3::keyed_hash(&self.0, bytes);
+        let (first, _) = digest.as_bytes().split_at(8);
+        first.try_into().map_or(0, u64::from_le_bytes)
+    }
+
+    /// Another secret, for another use.
+    pub(crate) fn derive(&self, context: &str, seed: u64) -> Self {
+        let mut salt = self.0.to_vec();
+        salt.extend(seed.to_le_bytes());
+        Self(blake3::derive_key(context, &salt))
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// What separates the secret from the digests that are published.
+const SECRET_CONTEXT: &str = "truetape 2026 content secret v1";
+
+/// Reads captures.
+pub(crate) fn ingest(captures: &[Vec<PathBuf>], threads: usize) -> Result<Ingested, Error> {
+    let mut ingest = Ingest { threads, ..Ingest::default() };
+    let mut sources = Vec::new();
+    for capture in captures {
+        sources.push(ingest.capture(capture)?);
+    }
+    sources.sort();
+    let Ingest { mut rows, segments, footers, mut digests, .. } = ingest;
+    digests.sort_unstable();
+    let secret = Secret(blake3::derive_key(SECRET_CONTEXT, digests.as_flattened()));
+    rows.sort_by(|a, b| a.order().cmp(&b.order()));
+    let mut account = Account::new("ingest", rows.len());
+    let mut findings = footers.findings();
+    leave_duplicates(&mut rows, &mut account);
+    leave_replayed(&mut rows, &mut account, &mut findings);
+    let is_inference = |row: &Row| {
+        row.dialect != Dialect::Unknown || row.input_tokens.is_some() || row.output_tokens.is_some()
+    };
+    account.keep(&mut rows, "not_inference", is_inference);
+    let stage = account.close(rows.len());
+    Ok(Ingested { rows, segments, stage, sources, footers, findings, secret })
+}
+
+/// Two taps on one path, or a capture named twice, are not two requests.
+fn leave_duplicates(rows: &mut Vec<Row>, account: &mut Account) {
+    let mut seen: HashSet<String> = HashSet::with_capacity(rows.len());
+    account.keep(rows, "duplicate", |row| seen.insert(row.exchange_id.clone()));
+}
+
+/// Replayed traffic is not production; a capture of nothing else is what the user asked for.
+fn leave_replayed(rows: &mut Vec<Row>, account: &mut Account, findings: &mut Vec<String>) {
+    let runs: BTreeSet<Name> = rows.iter().filter_map(|row| row.replay_run.clone()).collect();
+    if runs.is_empty() {
+        return;
+    }
+    if rows.iter().any(|row| row.replay_run.is_none()) {
+        account.keep(rows, "replayed_traffic", |row| row.replay_run.is_none());
+        return;
+    }
+    let runs: Vec<&str> = runs.iter().map(AsRef::as_ref).collect();
+    findings.push(format!("captured from replayed traffic, run {}", runs.join(", ")));
+}
+
+#[derive(Default)]
+struct Ingest {
+    threads: usize,
+    names: Names,
+    rows: Vec<Row>,
+    segments: Vec<PathBuf>,
+    footers: Footers,
+    digests: Vec<[u8; 32]>,
+}
+
+impl Ingest {
+    fn capture(&mut self, segments: &[PathBuf]) -> Result<Source, Error> {
+        let first_row = self.rows.len();
+        let mut digests = Vec::new();
+        for segment in segments {
+            self.segment(segment, &mut digests)?;
+        }
+        let rows = self.rows.get(first_row..).unwrap_or_default();
+        digests.sort_unstable();
+        let source = Source {
+            digest: blake3::hash(digests.as_flattened()).to_hex().to_string(),
+            format: truetape_schemas::capture::FORMAT.to_string(),
+            rows: rows.len() as u64,
+            replay: !rows.is_empty() && rows.iter().all(|row| row.replay_run.is_some()),
+        };
+        self.digests.extend(digests);
+        Ok(source)
+    }
+
+    fn segment(&mut self, path: &Path, digests: &mut Vec<[u8; 32]>) -> Result<(), Error> {
+        let position = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+        self.segments.push(path.to_owned());
+        let (reader, footer) = source::open(path)?;
+        self.footers.add(&footer);
+        let total = reader.row_count();
+        let mut progress = Progress::new();
+        let mut done = 0_u64;
+        for batch in reader {
+            let mut batch = batch?;
+            done += batch.len() as u64;
+            progress.show(&format!("{}: {done} of {total} rows", path.display()));
+            let read = parallel::map(&mut batch, self.threads, |exchange| {
+                let extra = reading::extra(exchange);
+                (digest(exchange), extra)
+            })?;
+            for (exchange, (digest, extra)) in batch.into_iter().zip(read) {
+                digests.push(digest);
+                self.rows.push(row(exchange, extra, position, &mut self.names));
+            }
+        }
+        progress.clear();
+        Ok(())
+    }
+
+}
+
+/// The digest of a row: its columns as JSON, and its bodies as they are. The bodies are dropped
+/// on the way: as JSON they would be lists of numbers.
+fn digest(exchange: &mut Exchange) -> [u8; 32] {
+    let bodies = [exchange.request_body.take(), exchange.response_body.take()];
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    add(&serde_json::to_vec(exchange).unwrap_or_default());
+    for body in bodies {
+        add(&[u8::from(body.is_some())]);
+        add(body.as_deref().unwrap_or_default());
+    }
+    *hasher.finalize().as_bytes()
+}

@@ -1,0 +1,34 @@
+//! Rows as the measures see them.
+
+use super::row::Row;
+use super::sessionize::Sessions;
+use truetape_fidelity::population::{Population, PopulationTurn};
+
+/// The population of all rows. Times count from the first arrival.
+pub(crate) fn of_rows(
+    rows: &[Row],
+    sessions: &Sessions,
+    block_tokens: Option<u32>,
+    clock_resolution_us: Option<i64>,
+) -> Population {
+    let zero = rows.first().map_or(0, |row| row.arrival);
+    let turns = rows.iter().zip(&sessions.links).map(|(row, link)| PopulationTurn {
+        session: link.session,
+        arrival_us: row.arrival - zero,
+        end_us: row.end().map(|end| end - zero),
+        input_tokens: count(row.input_tokens),
+        output_tokens: count(row.output_tokens),
+        cached_tokens: count(row.cached_tokens),
+        blocks: row.blocks.clone(),
+    });
+    Population {
+        turns: turns.collect(),
+        sessions: u32::try_from(sessions.names.len()).unwrap_or(u32::MAX),
+        block_tokens,
+        clock_resolution_us,
+    }
+}
+
+fn count(tokens: Option<i64>) -> Option<u64> {
+    tokens.and_then(|tokens| u64::try_from(tokens).ok())
+}

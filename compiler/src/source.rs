@@ -1,0 +1,162 @@
+//! What a path names: a capture, a set or a run.
+
+use crate::error::Error;
+use std::path::{Path, PathBuf};
+use truetape_schemas::capture::footer::{CLOCK_RESOLUTION_US, Footer};
+use truetape_schemas::capture::{Exchange, SEGMENT_SUFFIX};
+use truetape_schemas::file::Reader;
+use truetape_schemas::ledger::Ledger;
+use truetape_schemas::{run, set};
+
+/// What a path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A capture: its segments, ordered by name.
+    Capture(Vec<PathBuf>),
+    /// The directory of a set.
+    Set(PathBuf),
+    /// The directory of a run.
+    Run(PathBuf),
+}
+
+/// Finds out what a path, or a reference as `name@tag`, names.
+pub fn subject(reference: &str, store: Option<&Path>) -> Result<Subject, Error> {
+    let path = Path::new(reference);
+    if is_dir(path)? {
+        if is_file(&path.join(set::store::MANIFEST))? {
+            return Ok(Subject::Set(path.to_owned()));
+        }
+        if is_file(&path.join(run::RUN))? {
+            return Ok(Subject::Run(path.to_owned()));
+        }
+        let segments = segments(path)?;
+        if !segments.is_empty() {
+            return Ok(Subject::Capture(segments));
+        }
+        // A name in a store is a directory too: `store/chat` means `store/chat@latest`.
+        if !is_file(&path.join(set::store::TAGS))? {
+            return Err(no_segments(path));
+        }
+    } else if is_file(path)? {
+        return Ok(Subject::Capture(vec![path.to_owned()]));
+    }
+    Ok(Subject::Set(set::store::resolve(reference, store)?))
+}
+
+/// The segments of a capture: a directory of them, or one.
+pub fn capture(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    if is_file(path)? {
+        return Ok(vec![path.to_owned()]);
+    }
+    for (marker, what) in [(set::store::MANIFEST, "a set"), (run::RUN, "a run")] {
+        if is_file(&path.join(marker))? {
+            let problem = format!("is {what}, wanted a capture");
+            return Err(Error::data(path.display(), problem));
+        }
+    }
+    let segments = segments(path)?;
+    if segments.is_empty() { Err(no_segments(path)) } else { Ok(segments) }
+}
+
+fn no_segments(path: &Path) -> Error {
+    let problem = format!("no sealed segments (*{SEGMENT_SUFFIX}) there, and no set or run");
+    Error::data(path.display(), problem)
+}
+
+/// Spools, locks and files in the making are not segments.
+fn segments(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut segments = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(|cause| Error::io(dir, cause))? {
+        let path = entry.map_err(|cause| Error::io(dir, cause))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.ends_with(SEGMENT_SUFFIX) {
+            segments.push(path);
+        }
+    }
+    segments.sort();
+    Ok(segments)
+}
+
+fn is_file(path: &Path) -> Result<bool, Error> {
+    Ok(metadata(path)?.is_some_and(|metadata| metadata.is_file()))
+}
+
+fn is_dir(path: &Path) -> Result<bool, Error> {
+    Ok(metadata(path)?.is_some_and(|metadata| metadata.is_dir()))
+}
+
+fn metadata(path: &Path) -> Result<Option<std::fs::Metadata>, Error> {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(cause) if matches!(cause.kind(), NotFound | NotADirectory) => Ok(None),
+        Err(cause) => Err(Error::io(path, cause)),
+    }
+}
+
+/// What the footers of a capture say, taken together.
+#[derive(Clone, Debug, Default)]
+pub struct Footers {
+    /// The sum of the ledgers; none when no segment has one.
+    pub ledger: Option<Ledger>,
+    /// The coarsest clock.
+    pub clock_resolution_us: Option<i64>,
+    /// What importers could not carry over, each once.
+    pub import_losses: Vec<String>,
+    /// The smallest sampling rate, where sessions were sampled.
+    pub sampling_rate: Option<f64>,
+}
+
+impl Footers {
+    /// Adds the footer of a segment.
+    pub fn add(&mut self, footer: &Footer) {
+        if let Some(ledger) = &footer.ledger {
+            self.ledger.get_or_insert_default().merge(ledger);
+        }
+        self.clock_resolution_us = self.clock_resolution_us.max(footer.clock_resolution_us);
+        for loss in &footer.import_losses {
+            if !self.import_losses.contains(loss) {
+                self.import_losses.push(loss.clone());
+            }
+        }
+        if let Some(rate) = footer.sampling_rate.filter(|rate| *rate < 1.0) {
+            self.sampling_rate = Some(self.sampling_rate.map_or(rate, |least| least.min(rate)));
+        }
+    }
+
+    /// Sentences that a user of this capture should read.
+    pub fn findings(&self) -> Vec<String> {
+        let mut findings = Vec::new();
+        if let Some(ledger) = &self.ledger {
+            let dropped: u64 = ledger.dropped.values().sum();
+            if dropped > 0 {
+                findings.push(format!(
+                    "the recorder lost {dropped} of {} exchanges: the source is not complete",
+                    ledger.offered
+                ));
+            }
+            if !ledger.balances() {
+                findings.push("the ledger of the capture does not balance".to_owned());
+            }
+        }
+        if let Some(rate) = self.sampling_rate {
+            findings.push(format!("the recorder kept {rate} of the sessions"));
+        }
+        if let Some(us) = self.clock_resolution_us {
+            findings.push(format!(
+                "the source's clock steps by about {} s ({CLOCK_RESOLUTION_US}): burstiness below \
+                 three steps is unknown",
+                us as f64 / 1e6
+            ));
+        }
+        findings.extend(self.import_losses.iter().map(|loss| format!("not in the trace: {loss}")));
+        findings
+    }
+}
+
+/// Opens a segment, with its footer.
+pub fn open(path: &Path) -> Result<(Reader<Exchange>, Footer), Error> {
+    let reader = Reader::<Exchange>::open(path)?;
+    let footer = Footer::from_pairs(reader.footer());
+    Ok((reader, footer))
+}
