@@ -1,6 +1,7 @@
 //! `truetape replay`, from the command line to the exit code.
 
-use crate::cli::{Cache, Output, ReplayArgs};
+use crate::breaker::Trip;
+use crate::cli::{Cache, FailOn, Output, ReplayArgs};
 use crate::client::{Client, Target};
 use crate::error::Error;
 use crate::load::{self, Loaded};
@@ -8,10 +9,13 @@ use crate::plan::{self, Plan, TargetFacts};
 use crate::probe_target::{self, Probed, Sample, Takes};
 use crate::progress::Progress;
 use crate::walk::{self, Halt, Manner, Walked};
-use crate::{body, dry_run, report, run_dir, settings, verdict};
+use crate::{body, dry_run, files, report, run_dir, settings, signals, verdict};
 use std::path::Path;
 use std::sync::Arc;
+use truetape_fidelity::grade;
 use truetape_schemas::blame::Answer;
+use truetape_schemas::report::Report;
+use truetape_schemas::run::Run;
 use truetape_schemas::set::Turn;
 use truetape_schemas::wire::Dialect;
 
@@ -35,6 +39,7 @@ pub fn run(args: ReplayArgs) -> Result<Answer, Error> {
     let Some(out) = &args.out else {
         return Err(Error::config("--out", "missing"));
     };
+    files::raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -43,13 +48,34 @@ pub fn run(args: ReplayArgs) -> Result<Answer, Error> {
             cause,
         })?;
     let halt = Halt::default();
-    runtime.block_on(async {
-        let interrupted = crate::signals::watch(halt.clone())?;
+    let replayed = runtime.block_on(async {
+        let interrupted = signals::watch(halt.clone())?;
         tokio::select! {
-            answer = replay(args, set, out, halt) => answer,
+            replayed = replay(args, set, out, halt) => replayed,
             never = interrupted => match never {},
         }
-    })
+    })?;
+    report::show(args.format, out, &replayed.run, &replayed.report)?;
+    replayed.answer(out, args.fail_on)
+}
+
+/// A run that is on disk.
+#[derive(Debug)]
+pub struct Replayed {
+    /// What was run.
+    pub run: Run,
+    /// How far it is from the set.
+    pub report: Report,
+    /// Why it was stopped, if it was.
+    pub stopped: Option<Trip>,
+}
+
+impl Replayed {
+    /// What the run answers; an error when it cannot be trusted to answer anything.
+    pub fn answer(&self, out: &Path, fail_on: FailOn) -> Result<Answer, Error> {
+        verdict::end(out, &self.run, self.stopped.as_ref())?;
+        Ok(report::answer(self.report.verdict, fail_on))
+    }
 }
 
 fn dry_plan(args: &ReplayArgs, set: &mut Loaded) -> Result<Plan, Error> {
@@ -66,13 +92,14 @@ fn dry_plan(args: &ReplayArgs, set: &mut Loaded) -> Result<Plan, Error> {
     )
 }
 
-/// Replays a set, without a look at signals: whoever calls it decides when to halt.
+/// Replays a set and writes the run. It prints nothing but progress and looks at no signals: whoever
+/// calls it decides when to halt and what to show.
 pub async fn replay(
     args: &ReplayArgs,
     mut set: Loaded,
     out: &Path,
     halt: Halt,
-) -> Result<Answer, Error> {
+) -> Result<Replayed, Error> {
     let run_id = truetape_schemas::ids::new_exchange_id();
     let salt = salt(args, &run_id);
     let headers = settings::headers(args)?;
@@ -147,31 +174,30 @@ fn conclude(
     out: &Path,
     probed: &Probed,
     ran: Ran,
-) -> Result<Answer, Error> {
-    let flags = settings::flags(args, ran.salt.as_deref());
-    let mut run = verdict::run(
+) -> Result<Replayed, Error> {
+    let rows = &ran.walked.rows;
+    let judged = verdict::run(
         &set.manifest,
         &ran.walked,
         args.lateness_p99_max,
         args.max_in_flight,
     );
-    run.run_id = ran.run_id;
-    run.target = args.target.clone();
-    run.engine = probed.engine.clone();
-    run.flags = flags;
-    run.findings = ran.findings;
-    let rows = &ran.walked.rows;
-    let graded = truetape_fidelity::grade::run_against_set(
-        &set.manifest,
-        &set.turns,
-        &run,
-        rows,
-        set.level1.as_ref(),
-    );
+    let run = Run {
+        run_id: ran.run_id,
+        target: args.target.clone(),
+        engine: probed.engine.clone(),
+        flags: settings::flags(args, ran.salt.as_deref()),
+        findings: ran.findings,
+        ..judged
+    };
+    let level1 = set.level1.as_ref();
+    let graded = grade::run_against_set(&set.manifest, &set.turns, &run, rows, level1);
     run_dir::write(out, &run, rows, &graded)?;
-    report::show(args.format, out, &run, &graded)?;
-    verdict::end(out, &run, ran.walked.stopped.as_ref())?;
-    Ok(report::answer(graded.verdict, args.fail_on))
+    Ok(Replayed {
+        run,
+        report: graded,
+        stopped: ran.walked.stopped,
+    })
 }
 
 fn salt(args: &ReplayArgs, run_id: &str) -> Option<String> {

@@ -30,6 +30,7 @@ pub mod clock;
 pub mod command;
 pub mod dry_run;
 pub mod error;
+pub mod files;
 pub mod lengths;
 pub mod load;
 pub mod pace;

@@ -14,11 +14,17 @@ use truetape_schemas::run::{self, Run};
 
 /// Prints the reports of runs that are on disk.
 pub fn run(args: ReportArgs) -> Result<Answer, Error> {
+    print(&draw(&args)?)?;
+    Ok(Answer::Yes)
+}
+
+/// Draws the reports of runs that are on disk.
+pub fn draw(args: &ReportArgs) -> Result<String, Error> {
     let mut runs: Vec<(&Path, Run, Report)> = Vec::with_capacity(args.runs.len());
     for dir in &args.runs {
         runs.push((dir, run::open(dir)?, report_of(dir)?));
     }
-    let text = match (args.format, runs.as_slice()) {
+    Ok(match (args.format, runs.as_slice()) {
         (Format::Json, [(_, run, report)]) => pretty(&json(run, report)),
         (Format::Json, several) => {
             let all = several
@@ -33,9 +39,7 @@ pub fn run(args: ReportArgs) -> Result<Answer, Error> {
                 .map(|(dir, run, report)| drawn(format, dir, run, report));
             each.collect::<Vec<String>>().join("\n")
         }
-    };
-    print(&text)?;
-    Ok(Answer::Yes)
+    })
 }
 
 fn report_of(dir: &Path) -> Result<Report, Error> {

@@ -146,19 +146,24 @@ pub fn allow(args: &ReplayArgs, target: &Target, set: &Loaded) -> Result<(), Err
     }
 }
 
-/// Every flag that shapes a run, as it was understood, for `run.json`.
+/// Every flag that shapes a run, as it was understood, for `run.json`. Without a salt, a target that
+/// refused one was not salted, whatever was asked.
 pub fn flags(args: &ReplayArgs, salt: Option<&str>) -> BTreeMap<String, Value> {
     let time = |duration: Duration| json!(humantime::format_duration(duration).to_string());
     let optional_time = |duration: Option<Duration>| duration.map_or(Value::Null, time);
+    let cache = match (args.cache, salt) {
+        (Cache::Salted, None) => Cache::AsIs,
+        (asked, _) => asked,
+    };
     let pairs = [
-        ("set", json!(args.set)),
         ("duration", optional_time(args.duration)),
         ("rate_scale", json!(args.rate_scale)),
         ("pacing", json!(word(args.pacing))),
         ("think_scale", json!(args.think_scale)),
         ("max_in_flight", json!(args.max_in_flight)),
         ("output", json!(word(args.output))),
-        ("cache", json!(word(args.cache))),
+        ("cache", json!(word(cache))),
+        ("cache_asked", json!(word(args.cache))),
         ("salt", json!(salt)),
         ("model", json!(args.model)),
         ("session_header", json!(args.session_header)),

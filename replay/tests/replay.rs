@@ -5,6 +5,7 @@ mod support;
 
 use std::path::Path;
 use support::{Mood, Server, args, turn, write_set};
+use truetape_replay::cli::FailOn;
 use truetape_replay::walk::Halt;
 use truetape_replay::{Error, command, load, report};
 use truetape_schemas::blame::{Answer, Blamed as _};
@@ -16,7 +17,7 @@ use truetape_schemas::set::Turn;
 const TOLERANCE_MS: i64 = 40;
 
 struct Replayed {
-    result: Result<Answer, Error>,
+    result: Result<command::Replayed, Error>,
     scratch: tempfile::TempDir,
 }
 
@@ -34,7 +35,11 @@ impl Replayed {
     }
 
     fn exit_code(&self) -> u8 {
-        match &self.result {
+        let answer = match &self.result {
+            Ok(replayed) => replayed.answer(&self.out(), FailOn::Never),
+            Err(error) => return error.blame().exit_code(),
+        };
+        match answer {
             Ok(answer) => answer.exit_code(),
             Err(error) => error.blame().exit_code(),
         }
@@ -98,7 +103,7 @@ async fn a_cap_is_lateness_and_both_views_are_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_cap_both_views_agree() {
     let server = Server::start(Mood::Good, 500).await;
-    let replayed = replay(&ten_a_second(), &server.url(), &["--fail-on", "never"]).await;
+    let replayed = replay(&ten_a_second(), &server.url(), &[]).await;
     let run = replayed.run();
     assert_eq!((run.validity.as_str(), replayed.exit_code()), ("valid", 0));
     let late_ms: Vec<i64> = replayed
@@ -311,14 +316,20 @@ async fn a_run_is_drawn_again_from_its_directory_and_never_overwritten() {
     let turns = &ten_a_second()[..1];
     let replayed = replay(turns, &server.url(), &[]).await;
     let out = replayed.out();
-    let formats = ["text", "json", "markdown"];
-    for format in formats {
-        let args = truetape_replay::cli::ReportArgs {
+    let drawn = |format: &str| {
+        let format = clap::ValueEnum::from_str(format, false).unwrap();
+        report::draw(&truetape_replay::cli::ReportArgs {
             runs: vec![out.clone()],
-            format: clap::ValueEnum::from_str(format, false).unwrap(),
-        };
-        assert_eq!(report::run(args).unwrap(), Answer::Yes);
-    }
+            format,
+        })
+        .unwrap()
+    };
+    assert!(drawn("text").contains("valid: 1 due, 1 sent, 1 answered"));
+    let json: serde_json::Value = serde_json::from_str(&drawn("json")).unwrap();
+    assert_eq!(json["run"], serde_json::to_value(replayed.run()).unwrap());
+    assert_eq!(json["report"]["set_name"], "tiny");
+    let markdown = std::fs::read_to_string(out.join(run::REPORT)).unwrap();
+    assert_eq!(drawn("markdown"), markdown);
     let before = server.seen().len();
     let set = replayed.scratch.path().join("set");
     let again = args(&set, &server.url(), &out, &["--no-probe"]);

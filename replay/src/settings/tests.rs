@@ -108,10 +108,16 @@ fn a_missing_key_is_named_and_a_key_is_never_shown() {
 fn every_flag_is_in_the_run() {
     let flags = flags(&args(&["--duration", "5m"]), Some("salt"));
     assert_eq!(flags["duration"], "5m");
-    assert_eq!(flags["salt"], "salt");
+    assert_eq!(
+        (&flags["salt"], &flags["cache"]),
+        (&json!("salt"), &json!("salted"))
+    );
+    let refused = super::flags(&args(&[]), None);
+    assert_eq!(refused["cache"], "as-is");
+    assert_eq!(refused["cache_asked"], "salted");
     let command = ReplayArgs::augment_args(clap::Command::new("replay"));
     // Where it was sent and written is elsewhere in the run, or of no consequence for it.
-    let elsewhere = ["target", "out", "store", "dry_run", "format"];
+    let elsewhere = ["set", "target", "out", "store", "dry_run", "format"];
     for argument in command.get_arguments() {
         let name = argument.get_id().as_str();
         assert!(

@@ -14,7 +14,7 @@ use truetape_schemas::set::{Content, ContentKind, Turn, store};
 
 /// How the server behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mood {
+pub(crate) enum Mood {
     /// Answers every request with one token after the service time.
     Good,
     /// The same, but answers 400 to a body with `ignore_eos`.
@@ -27,15 +27,15 @@ pub enum Mood {
 
 /// One request as the server saw it.
 #[derive(Clone, Debug)]
-pub struct Seen {
-    pub at: Instant,
-    pub head: String,
-    pub body: serde_json::Value,
-    pub bytes: Vec<u8>,
+pub(crate) struct Seen {
+    pub(crate) at: Instant,
+    pub(crate) head: String,
+    pub(crate) body: serde_json::Value,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Seen {
-    pub fn header(&self, name: &str) -> Option<String> {
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
         let line = self.head.lines().find(|line| {
             line.split_once(':')
                 .is_some_and(|(found, _)| found.eq_ignore_ascii_case(name))
@@ -45,8 +45,8 @@ impl Seen {
     }
 }
 
-pub struct Server {
-    pub address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
     _tasks: JoinSet<()>,
 }
@@ -60,7 +60,7 @@ struct Scene {
 }
 
 impl Server {
-    pub async fn start(mood: Mood, service_ms: u64) -> Self {
+    pub(crate) async fn start(mood: Mood, service_ms: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::default();
@@ -79,17 +79,17 @@ impl Server {
         }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Inference requests, in the order of arrival, questions before the run included.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
     /// The requests of the run itself.
-    pub fn measured(&self) -> Vec<Seen> {
+    pub(crate) fn measured(&self) -> Vec<Seen> {
         let all = self.seen();
         all.into_iter()
             .filter(|seen| seen.header("x-truetape-run").is_some())
@@ -97,7 +97,7 @@ impl Server {
     }
 
     /// Waits until so many requests of a run have arrived.
-    pub async fn has_measured(&self, count: usize) {
+    pub(crate) async fn has_measured(&self, count: usize) {
         let deadline = Instant::now() + Duration::from_secs(30);
         while self.measured().len() < count {
             assert!(
@@ -223,7 +223,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<Seen> {
 }
 
 /// A turn of one token.
-pub fn turn(turn_id: i64, session: &str, start_ms: i64) -> Turn {
+pub(crate) fn turn(turn_id: i64, session: &str, start_ms: i64) -> Turn {
     Turn {
         turn_id,
         session: session.to_owned(),
@@ -255,7 +255,7 @@ fn part() -> Content {
 }
 
 /// Writes a set to a directory.
-pub fn write_set(dir: &Path, turns: &[Turn]) -> PathBuf {
+pub(crate) fn write_set(dir: &Path, turns: &[Turn]) -> PathBuf {
     let set = dir.join("set");
     std::fs::create_dir_all(&set).unwrap();
     let contents = vec![part()];
@@ -283,7 +283,7 @@ pub fn write_set(dir: &Path, turns: &[Turn]) -> PathBuf {
 }
 
 /// Parses a command line of `truetape replay`.
-pub fn args(set: &Path, url: &str, out: &Path, more: &[&str]) -> ReplayArgs {
+pub(crate) fn args(set: &Path, url: &str, out: &Path, more: &[&str]) -> ReplayArgs {
     use clap::{Args as _, FromArgMatches as _};
     let command = ReplayArgs::augment_args(clap::Command::new("replay").no_binary_name(true));
     let (set, out) = (set.to_str().unwrap(), out.to_str().unwrap());
