@@ -6,13 +6,14 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use std::time::Duration;
 
 /// How long sessions keep starting.
-pub(crate) const STARTS_FOR: Duration = Duration::from_secs(12);
+pub(crate) const STARTS_FOR: Duration = Duration::from_secs(17);
 
-/// Sessions of the demo. With about three turns each this gives some 200 turns in 15 seconds.
-pub(crate) const SESSION_COUNT: usize = 72;
+/// Sessions of the demo. With about three turns each this gives some 350 turns in 21 seconds: just
+/// long enough for the dispersion of arrivals to be judged at one second.
+pub(crate) const SESSION_COUNT: usize = 108;
 
 /// Moments at which many sessions start at once: half of all sessions start in one of these.
-const BURSTS_AT: [f64; 3] = [2.0, 5.5, 9.0];
+const BURSTS_AT: [f64; 3] = [3.0, 8.0, 13.0];
 
 /// Width of a burst.
 const BURST_SPREAD_S: f64 = 0.4;
