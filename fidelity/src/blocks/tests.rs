@@ -46,6 +46,60 @@ fn the_partial_block_is_kept_or_left() {
     assert_eq!(counts(false), [2, 2, 2, 3]);
 }
 
+/// The same, as the acceptance case itself has it, where it is at hand.
+#[test]
+fn the_acceptance_case_holds() {
+    let case = |file: &str| {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../shared/cases/o45_chained_block_ids/"
+        );
+        std::fs::read_to_string(format!("{path}{file}")).ok()
+    };
+    let (Some(given), Some(expected)) = (case("tokens.json"), case("expected.json")) else {
+        return;
+    };
+    let given: serde_json::Value = serde_json::from_str(&given).unwrap();
+    let expected: serde_json::Value = serde_json::from_str(&expected).unwrap();
+    let hashes = |name: &str, keep_partial| {
+        let tokens: Vec<u32> = serde_json::from_value(given["prompts"][name].clone()).unwrap();
+        let block_tokens = given["block_size"].as_u64().unwrap() as u32;
+        of_tokens(&key(), &tokens, block_tokens, keep_partial)
+    };
+    // "A1" is block 1 of prompt A.
+    let block = |id: &serde_json::Value| {
+        let (name, place) = id.as_str().unwrap().split_at(1);
+        hashes(name, true)[place.parse::<usize>().unwrap()]
+    };
+    for (relation, equal) in [("equal", true), ("different", false)] {
+        for pair in expected["expect"][relation].as_array().unwrap() {
+            assert_eq!(block(&pair[0]) == block(&pair[1]), equal, "{pair}");
+        }
+    }
+    for (pair, count) in expected["expect"]["shared_full_blocks"]
+        .as_object()
+        .unwrap()
+    {
+        let (one, other) = pair.split_once('-').unwrap();
+        assert_eq!(
+            shared(&hashes(one, false), &hashes(other, false)) as u64,
+            *count,
+            "{pair}"
+        );
+    }
+    for (rule, keep_partial) in [
+        ("id_counts_with_partial", true),
+        ("id_counts_full_only", false),
+    ] {
+        let counts = ["A", "B", "C", "D"].map(|name| hashes(name, keep_partial).len());
+        assert_eq!(
+            expected["expect"][rule],
+            serde_json::json!(counts),
+            "{rule}"
+        );
+    }
+}
+
 #[test]
 fn salts_share_nothing() {
     let hashes = |salt: &[u8]| of_tokens(&BlockKey::new(salt), D, 4, true);

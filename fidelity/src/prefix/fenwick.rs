@@ -1,51 +1,43 @@
-//! How many slots of the clock are occupied, up to a slot: a Fenwick tree.
+//! How many slots of the clock were vacated, up to a slot: a Fenwick tree.
 
 /// Counts over slots, with updates and prefix sums in logarithmic time.
+///
+/// It counts vacancies and not blocks, because a block seen for the first time vacates nothing:
+/// most blocks then cost no update at all.
 #[derive(Debug)]
-pub(super) struct Fenwick(Vec<u32>);
+pub(super) struct Vacancies {
+    tree: Vec<u32>,
+    total: usize,
+}
 
-impl Fenwick {
-    /// Makes a tree of `slots` slots, of which the first `occupied` hold one each.
-    pub(super) fn with_occupied(slots: usize, occupied: usize) -> Self {
-        let mut tree: Vec<u32> = (0..=slots)
-            .map(|i| u32::from(1 <= i && i <= occupied))
-            .collect();
-        for i in 1..=slots {
-            let parent = i + lowest_bit(i);
-            if parent <= slots {
-                tree[parent] += tree[i];
-            }
+impl Vacancies {
+    /// Makes a tree over `slots` slots, none of them vacated.
+    pub(super) fn none_of(slots: usize) -> Self {
+        Self {
+            tree: vec![0; slots + 1],
+            total: 0,
         }
-        Self(tree)
     }
 
-    /// Occupies a slot.
-    pub(super) fn occupy(&mut self, slot: usize) {
+    /// Vacates a slot.
+    pub(super) fn add(&mut self, slot: usize) {
+        self.total += 1;
         let mut i = slot + 1;
-        while let Some(count) = self.0.get_mut(i) {
+        while let Some(count) = self.tree.get_mut(i) {
             *count += 1;
             i += lowest_bit(i);
         }
     }
 
-    /// Vacates an occupied slot.
-    pub(super) fn vacate(&mut self, slot: usize) {
+    /// Counts the vacated slots after `slot`.
+    pub(super) fn after(&self, slot: usize) -> usize {
         let mut i = slot + 1;
-        while let Some(count) = self.0.get_mut(i) {
-            *count -= 1;
-            i += lowest_bit(i);
-        }
-    }
-
-    /// Counts the occupied slots up to and with `slot`.
-    pub(super) fn occupied_through(&self, slot: usize) -> usize {
-        let mut i = slot + 1;
-        let mut sum = 0;
+        let mut through = 0;
         while i > 0 {
-            sum += self.0[i] as usize;
+            through += self.tree[i] as usize;
             i -= lowest_bit(i);
         }
-        sum
+        self.total - through
     }
 }
 

@@ -1,6 +1,6 @@
 //! The LRU stack, as a clock with one slot for every move.
 
-use super::fenwick::Fenwick;
+use super::fenwick::Vacancies;
 use crate::mix::MixMap;
 
 /// Slots of a new clock.
@@ -23,7 +23,9 @@ pub struct Stack {
     /// The index in each slot used so far; its length is the time.
     occupant: Vec<u32>,
     slots: usize,
-    occupied: Fenwick,
+    vacancies: Vacancies,
+    /// The indices of the request under way, as far as its blocks were seen before.
+    seen: Vec<u32>,
 }
 
 /// Counts the hits at a capacity among the depths that [`Stack::request`] gave.
@@ -45,7 +47,8 @@ impl Stack {
             last: Vec::new(),
             occupant: Vec::new(),
             slots: SLOTS_MIN,
-            occupied: Fenwick::with_occupied(SLOTS_MIN, 0),
+            vacancies: Vacancies::none_of(SLOTS_MIN),
+            seen: Vec::new(),
         }
     }
 
@@ -61,12 +64,19 @@ impl Stack {
     pub fn request(&mut self, blocks: &[u64], depths: &mut Vec<usize>) {
         depths.clear();
         self.look_up(blocks, depths);
-        for &block in blocks.iter().rev() {
-            self.move_to_top(block);
+        let (seen, unseen) = blocks.split_at(depths.len());
+        for &block in unseen.iter().rev() {
+            let next_index = self.last.len() as u32;
+            let index = *self.index.entry(block).or_insert(next_index);
+            self.move_to_top(index);
+        }
+        for place in (0..seen.len()).rev() {
+            self.move_to_top(self.seen[place]);
         }
     }
 
-    fn look_up(&self, blocks: &[u64], depths: &mut Vec<usize>) {
+    fn look_up(&mut self, blocks: &[u64], depths: &mut Vec<usize>) {
+        self.seen.clear();
         let mut above: Option<(u32, usize)> = None;
         let mut deepest = 0;
         for block in blocks {
@@ -77,30 +87,34 @@ impl Stack {
             let depth = match above {
                 // A chain that was moved as a whole lies in neighbouring slots: no sum needed.
                 Some((neighbour, depth)) if neighbour == slot + 1 => depth + 1,
-                _ => self.live() - self.occupied.occupied_through(slot as usize),
+                _ => self.occupied_after(slot as usize),
             };
             above = Some((slot, depth));
             deepest = deepest.max(depth);
             depths.push(deepest);
+            self.seen.push(index);
         }
     }
 
-    fn move_to_top(&mut self, block: u64) {
+    /// Counts the blocks that are more recent than the one in a slot.
+    fn occupied_after(&self, slot: usize) -> usize {
+        self.occupant.len() - 1 - slot - self.vacancies.after(slot)
+    }
+
+    fn move_to_top(&mut self, index: u32) {
         if self.occupant.len() == self.slots {
             self.compact();
         }
-        let slot = self.occupant.len();
-        let next_index = self.last.len() as u32;
-        let index = *self.index.entry(block).or_insert(next_index);
-        if index == next_index {
-            self.last.push(slot as u32);
-        } else {
-            let old = std::mem::replace(&mut self.last[index as usize], slot as u32);
-            self.occupant[old as usize] = VACANT;
-            self.occupied.vacate(old as usize);
+        let slot = self.occupant.len() as u32;
+        match self.last.get_mut(index as usize) {
+            None => self.last.push(slot),
+            Some(last) => {
+                let old = std::mem::replace(last, slot) as usize;
+                self.occupant[old] = VACANT;
+                self.vacancies.add(old);
+            }
         }
         self.occupant.push(index);
-        self.occupied.occupy(slot);
     }
 
     fn compact(&mut self) {
@@ -108,8 +122,7 @@ impl Stack {
         for (slot, &index) in self.occupant.iter().enumerate() {
             self.last[index as usize] = slot as u32;
         }
-        let live = self.occupant.len();
-        self.slots = SLOTS_MIN.max(2 * live);
-        self.occupied = Fenwick::with_occupied(self.slots, live);
+        self.slots = SLOTS_MIN.max(2 * self.occupant.len());
+        self.vacancies = Vacancies::none_of(self.slots);
     }
 }
