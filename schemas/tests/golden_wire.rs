@@ -1,0 +1,312 @@
+//! What is read from an exchange does not change by accident.
+//!
+//! `testdata/wire/README.md` says how the files look. `BLESS=1` writes the new facts beside the
+//! old ones as `*.modified`.
+
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use truetape_schemas::capture::{Header, Outcome, ParseStatus};
+use truetape_schemas::wire::{
+    BodyEnd, Dialect, ResponseFacts, ResponseReader, canonical, read_messages, read_request,
+    session,
+};
+
+/// One exchange, as its file says.
+struct Exchange {
+    method: String,
+    path: String,
+    request_headers: Vec<Header>,
+    request_body: Vec<u8>,
+    status: u16,
+    response_headers: Vec<Header>,
+    reads: Vec<(i64, Vec<u8>)>,
+    end: BodyEnd,
+}
+
+fn parse(text: &str) -> Exchange {
+    let mut lines = text.lines().peekable();
+    let (method, path) = lines.next().unwrap().split_once(' ').unwrap();
+    let request_headers = headers(&mut lines);
+    let mut request_body = String::new();
+    while lines.peek().is_some_and(|line| !line.starts_with("HTTP ")) {
+        request_body += lines.next().unwrap();
+        request_body.push('\n');
+    }
+    let status = lines
+        .next()
+        .unwrap()
+        .strip_prefix("HTTP ")
+        .unwrap()
+        .parse()
+        .unwrap();
+    let response_headers = headers(&mut lines);
+    let mut reads = Vec::new();
+    let mut end = None;
+    while let Some(line) = lines.next() {
+        assert!(end.is_none(), "a line after the end: {line}");
+        if let Some(word) = line.strip_prefix('!') {
+            end = Some(body_end(word));
+            continue;
+        }
+        let (at_ms, is_hex) = match line.strip_suffix(" hex") {
+            Some(at) => (at, true),
+            None => (line, false),
+        };
+        let at_ms: i64 = at_ms.strip_prefix('@').unwrap().parse().unwrap();
+        let mut block = Vec::new();
+        while lines
+            .peek()
+            .is_some_and(|line| !line.starts_with(['@', '!']))
+        {
+            block.push(lines.next().unwrap());
+        }
+        reads.push((
+            at_ms * 1_000,
+            if is_hex {
+                unhex(&block)
+            } else {
+                unline(&block)
+            },
+        ));
+    }
+    Exchange {
+        method: method.to_owned(),
+        path: path.to_owned(),
+        request_headers,
+        request_body: request_body.trim_end().as_bytes().to_vec(),
+        status,
+        response_headers,
+        reads,
+        end: end.expect("an end, as in !clean"),
+    }
+}
+
+fn headers<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Vec<Header> {
+    let header = |line: &str| {
+        let (name, value) = line.split_once(": ").unwrap();
+        Header {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        }
+    };
+    lines
+        .take_while(|line| !line.is_empty())
+        .map(header)
+        .collect()
+}
+
+fn unline(block: &[&str]) -> Vec<u8> {
+    let line = |line: &&str| match line.strip_suffix('␄') {
+        Some(line) => line.replace('␍', "\r"),
+        None => line.replace('␍', "\r") + "\n",
+    };
+    block.iter().map(line).collect::<String>().into_bytes()
+}
+
+fn unhex(block: &[&str]) -> Vec<u8> {
+    let digits = block.concat();
+    let digit = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    (0..digits.len()).step_by(2).map(digit).collect()
+}
+
+fn body_end(word: &str) -> BodyEnd {
+    match word {
+        "clean" => BodyEnd::Clean,
+        "cut" => BodyEnd::Cut,
+        "client_aborted" => BodyEnd::ClientAborted,
+        "timeout" => BodyEnd::Timeout,
+        "proxy_shutdown" => BodyEnd::ProxyShutdown,
+        other => panic!("{other}: no way for a body to end"),
+    }
+}
+
+impl Exchange {
+    fn dialect(&self) -> Dialect {
+        Dialect::of(&self.method, &self.path)
+    }
+
+    /// Reads the answer in pieces of at most so many bytes.
+    fn answer(&self, piece_bytes_max: usize) -> (bool, ResponseFacts) {
+        let header = |name: &str| {
+            let found = self
+                .response_headers
+                .iter()
+                .find(|header| header.name == name);
+            found.map(|header| header.value.as_str())
+        };
+        let mut reader = ResponseReader::new(
+            self.dialect(),
+            self.status,
+            header("content-type"),
+            header("content-encoding"),
+        );
+        for (at_us, bytes) in &self.reads {
+            bytes
+                .chunks(piece_bytes_max)
+                .for_each(|piece| reader.push(*at_us, piece));
+        }
+        (reader.done_seen(), reader.finish(self.end))
+    }
+
+    fn facts(&self) -> Value {
+        let request = read_request(self.dialect(), &self.request_body);
+        let session = session::session_of(&self.request_headers, &request);
+        let messages = read_messages(self.dialect(), &self.request_body);
+        let messages = messages.map(|messages| {
+            let message = |message: &truetape_schemas::wire::Message| {
+                let text = |bytes| String::from_utf8(bytes).unwrap();
+                let identity = text(message.canonical.clone());
+                json!({
+                    "role": message.role,
+                    "canonical": identity.lines().collect::<Vec<_>>(),
+                    "raw": text(message.raw.clone()),
+                })
+            };
+            messages.iter().map(message).collect::<Vec<_>>()
+        });
+        let (done_seen, response) = self.answer(usize::MAX);
+        let facts = json!({
+            "request": request,
+            "session": session,
+            "messages": messages,
+            "response": response,
+            "done_seen": done_seen,
+            "assistant_message": response.assistant_message(),
+        });
+        without_nulls(facts)
+    }
+}
+
+/// Removes the fields that are null; items of lists stay.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(object) => object
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name, without_nulls(value)))
+            .collect(),
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        scalar => scalar,
+    }
+}
+
+/// Every exchange, with its file.
+fn exchanges() -> Vec<(PathBuf, Exchange)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/wire");
+    let list = |folder: &Path| -> Vec<PathBuf> {
+        let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        paths.sort();
+        paths
+    };
+    let folders = list(&root).into_iter().filter(|path| path.is_dir());
+    let files = folders.flat_map(|folder| list(&folder));
+    let files = files.filter(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "http")
+    });
+    let read = |path: PathBuf| {
+        let exchange = parse(&std::fs::read_to_string(&path).unwrap());
+        (path, exchange)
+    };
+    files.map(read).collect()
+}
+
+#[test]
+fn every_exchange_gives_the_facts_that_it_gave() {
+    let mut changed = Vec::new();
+    for (path, exchange) in exchanges() {
+        let folder = path
+            .parent()
+            .unwrap()
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap();
+        assert_eq!(exchange.dialect().name(), folder, "{}", path.display());
+        let facts = serde_json::to_string_pretty(&exchange.facts()).unwrap() + "\n";
+        let expected = path.with_extension("expected.json");
+        if std::fs::read_to_string(&expected).ok().as_ref() != Some(&facts) {
+            if std::env::var_os("BLESS").is_some() {
+                std::fs::write(expected.with_extension("json.modified"), &facts).unwrap();
+            }
+            changed.push(format!("{}:\n{facts}", expected.display()));
+        }
+    }
+    assert!(changed.is_empty(), "{}", changed.join("\n"));
+}
+
+#[test]
+fn expected_facts_belong_to_an_exchange() {
+    for (path, _) in exchanges() {
+        let folder = path.parent().unwrap();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let stem = name
+                .strip_suffix(".expected.json")
+                .or(name.strip_suffix(".http"));
+            let is_known = stem.is_some_and(|stem| folder.join(format!("{stem}.http")).is_file());
+            assert!(is_known, "{name}: not an exchange, nor the facts of one");
+        }
+    }
+}
+
+#[test]
+fn how_a_read_was_cut_does_not_matter() {
+    for (path, exchange) in exchanges() {
+        let whole = exchange.answer(usize::MAX);
+        for piece_bytes_max in [1, 2, 3, 7, 64] {
+            let pieces = exchange.answer(piece_bytes_max);
+            assert_eq!(
+                pieces,
+                whole,
+                "{} in pieces of {piece_bytes_max}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_rebuilt_message_has_the_identity_of_itself_sent_back() {
+    let mut rebuilt = 0;
+    for (_, exchange) in exchanges() {
+        let Some(message) = exchange.answer(usize::MAX).1.assistant_message() else {
+            continue;
+        };
+        let body = json!({"messages": [message]}).to_string();
+        let sent = read_messages(Dialect::OpenaiChat, body.as_bytes()).unwrap();
+        assert_eq!(sent[0].canonical, canonical::identity(&message));
+        assert_eq!(sent[0].role, "assistant");
+        rebuilt += 1;
+    }
+    assert!(rebuilt > 20);
+}
+
+#[test]
+fn a_line_of_a_million_bytes_is_an_event_like_any_other() {
+    let content = "0123456789".repeat(100_000);
+    let event = json!({"choices": [{"index": 0, "delta": {"content": content}}]});
+    let usage = json!({"choices": [], "usage": {"completion_tokens": 250_001}});
+    let short = r#"{"choices":[{"index":0,"delta":{"content":"!"},"finish_reason":"stop"}]}"#;
+    let body = format!("data: {event}\n\ndata: {short}\n\ndata: {usage}\n\ndata: [DONE]\n\n");
+    for piece_bytes in [1_000, 16 * 1024, usize::MAX] {
+        let mut reader =
+            ResponseReader::new(Dialect::OpenaiChat, 200, Some("text/event-stream"), None);
+        let pieces = body.as_bytes().chunks(piece_bytes);
+        pieces
+            .enumerate()
+            .for_each(|(index, piece)| reader.push(index as i64, piece));
+        let facts = reader.finish(BodyEnd::Clean);
+        assert_eq!(
+            (facts.outcome, facts.parse_status),
+            (Outcome::Complete, ParseStatus::Ok)
+        );
+        assert_eq!(facts.texts[0].len(), 1_000_001);
+        assert_eq!((facts.output_tokens, facts.data_events), (Some(250_001), 4));
+        let last_read = body.len().div_ceil(piece_bytes) as i64 - 1;
+        assert!(facts.first_token_us >= Some(last_read - 1), "{facts:?}");
+    }
+}
