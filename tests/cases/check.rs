@@ -44,11 +44,18 @@ pub(crate) struct Findings {
     pub(crate) sentences: usize,
     /// What is wrong.
     pub(crate) wrong: Vec<String>,
+    /// What the machine was allowed to add to a time.
+    pub(crate) noise_ms: f64,
 }
 
 /// Checks every key of `expect`, in every way that can tell it, and what must not be.
-pub(crate) fn check(case: &Case, seen: &[Seen]) -> Findings {
-    let mut findings = Findings::default();
+///
+/// `noise_ms` is what the machine itself may have added to any time.
+pub(crate) fn check(case: &Case, seen: &[Seen], noise_ms: f64) -> Findings {
+    let mut findings = Findings {
+        noise_ms,
+        ..Findings::default()
+    };
     for one in seen {
         findings.wrong.extend(
             one.faults
@@ -121,7 +128,7 @@ fn one_key(
                 wants.iter().find(mine).map(|(_, want)| want)
             });
         let want = by_variant.unwrap_or(want);
-        let tolerance = tolerance(case, one, key);
+        let tolerance = tolerance(case, one, key, findings.noise_ms);
         findings.keys += 1;
         if !holds(relation, want, got, tolerance) {
             let got = shorten(got);
@@ -225,13 +232,13 @@ fn find<'a>(one: &'a Seen, key: &str) -> Option<(Relation, &'a Value)> {
     None
 }
 
-fn tolerance(case: &Case, one: &Seen, key: &str) -> f64 {
-    let timed = key.ends_with("_ms") || key.contains("_ms_");
+fn tolerance(case: &Case, one: &Seen, key: &str, noise_ms: f64) -> f64 {
     let own = one.tolerances.get(key).copied();
-    if timed {
-        own.unwrap_or(case.tolerance_ms).min(case.tolerance_ms)
-    } else {
-        own.unwrap_or(0.0)
+    let timed = key.ends_with("_ms") || key.contains("_ms_");
+    match (timed && case.tolerance_ms > 0.0, own) {
+        (true, Some(own)) => own.min(case.tolerance_ms) * (1.0 + noise_ms / case.tolerance_ms),
+        (true, None) => case.tolerance_ms + noise_ms,
+        (false, own) => own.unwrap_or(0.0),
     }
 }
 

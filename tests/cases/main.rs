@@ -4,7 +4,7 @@
 //!
 //! 1. [`case`]: a folder as a case;
 //! 2. [`check`] and [`must_not`]: what was seen against what must be, over JSON;
-//! 3. [`times`]: what a busy machine adds to a time, and how it is taken off again;
+//! 3. [`times`] and [`meter`]: what a busy machine adds to a time, and how it is taken off again;
 //! 4. [`proxied`], [`replayed`] and [`compiled`]: the product, as its users run it;
 //! 5. `run_*`: one way of running for each kind of folder.
 //!
@@ -14,6 +14,7 @@ mod case;
 mod check;
 mod compiled;
 mod killed;
+mod meter;
 mod must_not;
 mod proxied;
 mod replayed;
@@ -32,6 +33,8 @@ mod times;
 
 use case::{Case, Kind};
 use check::{Findings, Seen};
+use meter::Meter;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -47,6 +50,9 @@ const CASES_DEFAULT: &str = "../shared/cases";
 
 /// Cases at a time: most of them wait, but they measure while they wait.
 const AT_A_TIME: usize = 4;
+
+/// Noise of the machine that a line tells.
+const NOISE_SHOWN_MS: f64 = 5.0;
 
 /// The whole run must stay below this.
 const RUN_WITHIN: Duration = Duration::from_secs(120);
@@ -116,11 +122,14 @@ fn cases(dir: &Path) -> Option<Vec<PathBuf>> {
 fn run_all(cases: Vec<PathBuf>) -> Vec<String> {
     let started = Instant::now();
     let queue = Mutex::new(cases.into_iter());
+    let meter = Meter::start();
     let came = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
-                while let Some((name, result)) = next(&queue).and_then(|dir| run_guarded(&dir)) {
+                while let Some((name, result)) =
+                    next(&queue).and_then(|dir| run_guarded(&dir, &meter))
+                {
                     println!("{}", line(&name, &result));
                     came.lock().unwrap().push((name, result));
                 }
@@ -152,7 +161,11 @@ fn line(name: &str, came: &Came) -> String {
                 0 => String::new(),
                 n => format!(", {n} of must_not"),
             };
-            format!("ok {name} {} keys{sentences}", findings.keys)
+            let noise = match findings.noise_ms {
+                noise if noise < NOISE_SHOWN_MS => String::new(),
+                noise => format!(" (the machine woke threads up to {noise:.0} ms late)"),
+            };
+            format!("ok {name} {} keys{sentences}{noise}", findings.keys)
         }
         Came::Fail(wrong) => format!("FAIL {name}\n    {}", wrong.join("\n    ")),
         Came::CannotYet(why) => format!("cannot run yet: {name}: {why}"),
@@ -160,13 +173,13 @@ fn line(name: &str, came: &Came) -> String {
 }
 
 /// A panic while a case runs is a failure of that case, not the end of the others.
-fn run_guarded(dir: &Path) -> Option<(String, Came)> {
+fn run_guarded(dir: &Path, meter: &Meter) -> Option<(String, Came)> {
     let name = dir
         .file_name()
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let ran = std::panic::catch_unwind(|| run(dir));
+    let ran = std::panic::catch_unwind(AssertUnwindSafe(|| run(dir, meter)));
     let came = ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -180,7 +193,8 @@ fn run_guarded(dir: &Path) -> Option<(String, Came)> {
     ))
 }
 
-fn run(dir: &Path) -> Option<Came> {
+fn run(dir: &Path, meter: &Meter) -> Option<Came> {
+    let started = Instant::now();
     let case = match Case::read(dir)? {
         Ok(case) => case,
         Err(wrong) => return Some(Came::Fail(vec![wrong])),
@@ -192,7 +206,8 @@ fn run(dir: &Path) -> Option<Came> {
     };
     Some(match run_kind(&case, kind) {
         Ok(seen) => {
-            let findings = check::check(&case, &seen);
+            let noise_ms = meter.worst_ms_since(started);
+            let findings = check::check(&case, &seen, noise_ms);
             if findings.wrong.is_empty() {
                 Came::Ok(findings)
             } else {
@@ -200,7 +215,13 @@ fn run(dir: &Path) -> Option<Came> {
             }
         }
         Err(Stop::CannotYet(why)) => Came::CannotYet(why),
-        Err(Stop::Broken(why)) => Came::Fail(vec![why]),
+        Err(Stop::Broken(why)) => judge(
+            &case,
+            Findings {
+                wrong: vec![why],
+                ..Findings::default()
+            },
+        ),
     })
 }
 

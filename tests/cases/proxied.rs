@@ -347,7 +347,7 @@ pub(crate) fn compiled_values(seen: &mut Seen, recorded: &Recorded) {
             seen.put("in_replay_set", !set.turns.is_empty());
             seen.put("inference_rows", set.turns.len());
         }
-        Err(nothing) if nothing.code == Some(65) => {
+        Err(nothing) if nothing.stderr.contains("no inference traffic") => {
             seen.put("counts_as_observed_length", false);
             seen.put("counts_as_arrival", false);
             seen.put("in_replay_set", false);

@@ -10,6 +10,7 @@ use crate::run_trace::imported;
 use crate::server::{self, Target, generations, prompt_tokens};
 use crate::stream::millis;
 use serde_json::{Value, json};
+use std::time::Duration;
 use truetape_fidelity::quantile::quantile;
 use truetape_replay::body::Library;
 use truetape_replay::cli::{Output, Pacing};
@@ -20,6 +21,7 @@ use truetape_schemas::capture::{Exchange, LengthSource};
 use truetape_schemas::run::Dispatch;
 use truetape_testkit::capture;
 use truetape_testkit::tempdir::TempDir;
+use truetape_testkit::upstream::{Record, Upstream};
 
 fn number(value: &Value, key: &str) -> Option<i64> {
     value.get(key).and_then(Value::as_i64)
@@ -76,7 +78,7 @@ pub(crate) fn run_schedule(case: &Case) -> Result<Vec<Seen>, Stop> {
         &dir.join("run"),
         &Options { more: &capped },
     )?;
-    let mut seen = latencies(&ran);
+    let mut seen = latencies(&ran, &late_ms(&upstream, target.service), cap);
     if cap.is_some() {
         let upstream = server::start(target);
         let free = replay(&set.dir, &upstream, &dir.join("free"), &Options::default())?;
@@ -90,8 +92,18 @@ pub(crate) fn run_schedule(case: &Case) -> Result<Vec<Seen>, Stop> {
     Ok(vec![seen])
 }
 
-/// Both clocks of a run: from the send, and from the time it was due.
-fn latencies(ran: &Ran) -> Seen {
+/// How much longer than its service time the target took, by order of arrival.
+fn late_ms(upstream: &Upstream, service: Duration) -> Vec<f64> {
+    let late = |(record, _): (Record, Value)| {
+        let took = record.done_at.first().map(|at| *at - record.read_at)?;
+        Some(took.saturating_sub(service).as_secs_f64() * 1e3)
+    };
+    generations(upstream).into_iter().filter_map(late).collect()
+}
+
+/// Both clocks of a run: from the send, and from the time it was due. What the target took too long
+/// is taken off, once for each request that waited for it.
+fn latencies(ran: &Ran, late_ms: &[f64], cap: Option<u64>) -> Seen {
     let mut seen = Seen::new("", "replay");
     seen.faults.extend(ran.faults.iter().cloned());
     let mut sent: Vec<&Dispatch> = ran
@@ -103,9 +115,26 @@ fn latencies(ran: &Ran) -> Seen {
     let ms = |us: i64| us as f64 / 1e3;
     let delay = |d: &&Dispatch| d.sent_us.unwrap_or(0) - d.due_us;
     let last = |d: &&Dispatch| d.last_token_us.or(d.end_us).unwrap_or(0);
-    let send: Vec<f64> = sent.iter().map(|d| ms(last(d))).collect();
-    let delays: Vec<f64> = sent.iter().map(|d| ms(delay(d))).collect();
-    let scheduled: Vec<f64> = sent.iter().map(|d| ms(delay(d) + last(d))).collect();
+    let late = |at: usize| late_ms.get(at).copied().unwrap_or(0.0);
+    let waited = |at: usize| match cap {
+        Some(1) => (0..at).map(late).sum(),
+        _ => 0.0,
+    };
+    let send: Vec<f64> = sent
+        .iter()
+        .enumerate()
+        .map(|(at, d)| ms(last(d)) - late(at))
+        .collect();
+    let delays: Vec<f64> = sent
+        .iter()
+        .enumerate()
+        .map(|(at, d)| ms(delay(d)) - waited(at))
+        .collect();
+    let scheduled: Vec<f64> = send
+        .iter()
+        .zip(&delays)
+        .map(|(send, delay)| send + delay)
+        .collect();
     put_quantiles(&mut seen, "scheduled_latency", &scheduled);
     put_quantiles(&mut seen, "send_latency", &send);
     seen.put("dispatch_delay_ms", delays);
@@ -344,7 +373,7 @@ pub(crate) fn run_lengths(case: &Case) -> Result<Vec<Seen>, Stop> {
     Ok(all)
 }
 
-fn lengths_seen(name: &str, ran: &Ran, upstream: &truetape_testkit::upstream::Upstream) -> Seen {
+fn lengths_seen(name: &str, ran: &Ran, upstream: &Upstream) -> Seen {
     let mut seen = Seen::new(name, "replay");
     seen.faults.extend(ran.faults.iter().cloned());
     let bodies: Vec<Value> = generations(upstream)

@@ -370,6 +370,8 @@ fn serve(mut stream: TcpStream, connection: usize, shared: &Arc<Shared>, respond
     if let Some(answering) = answering {
         drop(answering.join());
     }
+    // The clone that `Upstream` keeps would hold the connection open.
+    drop(stream.shutdown(Shutdown::Both));
 }
 
 fn new_record(connection: usize, head: Head, first_byte_at: Instant) -> Record {

@@ -20,7 +20,7 @@ fn seen(variant: &str, values: Value) -> Seen {
 }
 
 fn wrong(expect: Value, values: Value) -> Vec<String> {
-    check(&case(expect, &[]), &[seen("", values)]).wrong
+    check(&case(expect, &[]), &[seen("", values)], 0.0).wrong
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn variants_are_nested_or_common_or_listed_in_a_key() {
         seen("", json!({"n": 1, "t_ms": 5.0})),
         seen("cut", json!({"n": 2, "t_ms": null})),
     ];
-    let check = |expect: Value| check(&case(expect, &[]), &both).wrong;
+    let check = |expect: Value| check(&case(expect, &[]), &both, 0.0).wrong;
     assert!(check(json!({"A": {"n": 1}, "cut": {"n": 2}})).is_empty());
     assert_eq!(
         check(json!({"A": {"n": 2}, "cut": {"n": 2}})),
@@ -140,6 +140,7 @@ fn sentences_that_a_machine_can_read_are_read() {
         let findings = check(
             &case(json!({"outcome": "complete"}), &[sentence]),
             &[seen("", values.clone())],
+            0.0,
         );
         (findings.sentences, findings.wrong.len())
     };
@@ -151,4 +152,13 @@ fn sentences_that_a_machine_can_read_are_read() {
     assert_eq!(check("TTFT NULL"), (1, 0));
     assert_eq!(check("outcome complete"), (1, 1));
     assert_eq!(check("events merged or lost"), (0, 0));
+}
+
+#[test]
+fn noise_of_the_machine_widens_times_and_nothing_else() {
+    let case = case(json!({"t_ms": 100, "n": 1}), &[]);
+    let seen = |ms: f64, n: u64| [seen("", json!({"t_ms": ms, "n": n}))];
+    assert_eq!(check(&case, &seen(130.0, 1), 0.0).wrong.len(), 1);
+    assert!(check(&case, &seen(130.0, 1), 15.0).wrong.is_empty());
+    assert_eq!(check(&case, &seen(100.0, 2), 50.0).wrong.len(), 1);
 }
