@@ -7,7 +7,8 @@
 //! 3. [`read_request`] and [`read_messages`]: what was asked;
 //! 4. [`ResponseReader`]: what came back, when, and how it ended;
 //! 5. [`canonical`]: when two messages are the same message;
-//! 6. [`session`]: which conversation a request says it belongs to.
+//! 6. [`session`]: which conversation a request says it belongs to;
+//! 7. [`limits`]: what a hostile answer can cost.
 //!
 //! Nothing here fails: a reader that can fail is a reader that can break what it watches. What
 //! cannot be read costs a fact, and is said in a [`ParseStatus`](crate::capture::ParseStatus).

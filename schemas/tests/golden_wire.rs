@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use truetape_schemas::capture::{Header, Outcome, ParseStatus};
 use truetape_schemas::wire::{
-    BodyEnd, Dialect, ResponseFacts, ResponseReader, canonical, read_messages, read_request,
-    session,
+    BodyEnd, Dialect, ResponseFacts, ResponseReader, canonical, limits, read_messages,
+    read_request, session, sse,
 };
 
 /// One exchange, as its file says.
@@ -308,5 +308,35 @@ fn a_line_of_a_million_bytes_is_an_event_like_any_other() {
         assert_eq!((facts.output_tokens, facts.data_events), (Some(250_001), 4));
         let last_read = body.len().div_ceil(piece_bytes) as i64 - 1;
         assert!(facts.first_token_us >= Some(last_read - 1), "{facts:?}");
+    }
+}
+
+#[test]
+fn the_page_has_the_rules_and_the_bounds() {
+    let page = include_str!("../spec/wire.md");
+    let mut rest = page;
+    for rule in session::Rule::ALL {
+        let start = rest.find(&format!("\n| `{}` | ", rule.name()));
+        rest = &rest[start.unwrap_or_else(|| panic!("{rule:?}: not on the page, in order"))..];
+        let row = rest.trim_start().lines().next().unwrap();
+        let confidence = format!("{:?}", rule.confidence()).to_lowercase();
+        assert!(row.ends_with(&format!("| {confidence} |")), "{row}");
+    }
+    let bounds = [
+        ("16 MiB a line", sse::LINE_BYTES_MAX == 16 << 20),
+        ("32 MiB a JSON answer", limits::JSON_BYTES_MAX == 32 << 20),
+        (
+            "32 MiB of text an answer",
+            limits::TEXT_BYTES_MAX == 32 << 20,
+        ),
+        ("2^20 token events", limits::TOKEN_EVENTS_MAX == 1 << 20),
+        ("128 choices", limits::CHOICES_MAX == 128),
+        ("256 calls a choice", limits::TOOL_CALLS_MAX == 256),
+        ("1,024 items", limits::LIST_ITEMS_MAX == 1_024),
+        ("65,536 messages", limits::MESSAGES_MAX == 65_536),
+        ("more than 256 bytes", session::KEY_BYTES_MAX == 256),
+    ];
+    for (words, is_true) in bounds {
+        assert!(is_true && page.contains(words), "{words}");
     }
 }

@@ -6,15 +6,16 @@
 //! and without recursion, so that nesting cannot exhaust the stack. Texts are borrowed from the
 //! document where they have no escapes.
 
-use super::limits::LIST_ITEMS_MAX;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
 mod repair;
+mod values;
 
 pub(super) use repair::repair;
+pub(super) use values::{Count, List};
 
 /// A value that may be missing, or not what it should be.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -244,89 +245,6 @@ macro_rules! object {
 }
 
 pub(super) use object;
-
-impl<'de> Readable<'de> for Cow<'de, str> {
-    fn from_text(text: Cow<'de, str>) -> Option<Self> {
-        Some(text)
-    }
-}
-
-impl Readable<'_> for bool {
-    fn from_bool(value: bool) -> Option<Self> {
-        Some(value)
-    }
-}
-
-impl Readable<'_> for i64 {
-    fn from_number(number: Number) -> Option<Self> {
-        /// The floats below it in size are exact: 2^53.
-        const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-        match number {
-            Number::Signed(value) => Some(value),
-            Number::Unsigned(value) => value.try_into().ok(),
-            // Some servers write counts as 12.0.
-            Number::Float(value) if value.fract() == 0.0 && value.abs() < EXACT_MAX => {
-                Some(value as i64)
-            }
-            Number::Float(_) => None,
-        }
-    }
-}
-
-impl Readable<'_> for i32 {
-    fn from_number(number: Number) -> Option<Self> {
-        i64::from_number(number)?.try_into().ok()
-    }
-}
-
-impl Readable<'_> for f64 {
-    fn from_number(number: Number) -> Option<Self> {
-        Some(match number {
-            Number::Signed(value) => value as f64,
-            Number::Unsigned(value) => value as f64,
-            Number::Float(value) => value,
-        })
-    }
-}
-
-/// How many items a list has; what they are is not looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count(pub(super) i64);
-
-impl<'de> Readable<'de> for Count {
-    fn from_list<A: SeqAccess<'de>>(list: &mut A) -> Result<Option<Self>, A::Error> {
-        let mut count = 0;
-        while list.next_element::<IgnoredAny>()?.is_some() {
-            count += 1;
-        }
-        Ok(Some(Self(count)))
-    }
-}
-
-/// A list. Items past [`LIST_ITEMS_MAX`] are dropped, and make it odd.
-#[derive(Debug)]
-pub(super) struct List<T> {
-    pub(super) items: Vec<Field<T>>,
-    cut: bool,
-}
-
-impl<'de, T: Readable<'de>> Readable<'de> for List<T> {
-    fn from_list<A: SeqAccess<'de>>(list: &mut A) -> Result<Option<Self>, A::Error> {
-        let mut items = Vec::new();
-        while items.len() < LIST_ITEMS_MAX {
-            match list.next_element()? {
-                Some(item) => items.push(item),
-                None => return Ok(Some(Self { items, cut: false })),
-            }
-        }
-        let cut = list.next_element::<IgnoredAny>()?.is_some();
-        Ok(Some(Self { items, cut }))
-    }
-
-    fn is_odd(&self) -> bool {
-        self.cut || self.items.iter().any(Field::is_odd)
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 
 mod answer;
 mod choice;
+mod lengths;
 mod outcome;
 mod sniff;
 

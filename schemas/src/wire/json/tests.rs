@@ -1,4 +1,5 @@
 use super::{Count, Field, List, read, repair};
+use crate::wire::limits::LIST_ITEMS_MAX;
 use proptest::prelude::*;
 use std::borrow::Cow;
 
@@ -65,16 +66,16 @@ fn texts_without_escapes_are_borrowed() {
 
 #[test]
 fn a_long_list_is_cut_and_odd() {
-    let items = vec!["\"\""; super::LIST_ITEMS_MAX + 1].join(",");
+    let items = vec!["\"\""; LIST_ITEMS_MAX + 1].join(",");
     let document = format!("{{\"list\": [{items}], \"count\": [{items}]}}");
     let sample = sample(&document);
     assert_eq!(
         sample.list.get_ref().map(|list| list.items.len()),
-        Some(super::LIST_ITEMS_MAX)
+        Some(LIST_ITEMS_MAX)
     );
     assert_eq!(
         sample.count.get_ref(),
-        Some(&Count(super::LIST_ITEMS_MAX as i64 + 1))
+        Some(&Count(LIST_ITEMS_MAX as i64 + 1))
     );
     assert!(Field::Is(sample).is_odd());
 }

@@ -1,7 +1,8 @@
 //! The facts of an answer, event by event.
 
 use super::choice::{Choice, Material, Room};
-use crate::capture::{LengthSource, ParseStatus};
+use super::lengths::{self, Listed};
+use crate::capture::ParseStatus;
 use crate::wire::ResponseFacts;
 use crate::wire::json::{Field, read, repair};
 use crate::wire::limits::{CHOICES_MAX, TOKEN_EVENTS_MAX};
@@ -30,15 +31,6 @@ pub(super) struct Answer {
     unreadable: u64,
     /// Something in a readable event was not what it should be, or did not fit.
     odd: bool,
-}
-
-/// Tokens that the server listed one by one, by id or by probability.
-#[derive(Debug, Default)]
-struct Listed {
-    output: i64,
-    input: Option<i64>,
-    /// There was material without a list: the sum is not the length.
-    is_partial: bool,
 }
 
 /// Where a document came from.
@@ -119,7 +111,7 @@ impl Answer {
         }
         self.fault(&document, source);
         if let Some(usage) = document.usage.get() {
-            self.usage(&usage);
+            self.odd |= lengths::report(&mut self.facts, &usage);
         }
         self.listed.input = document
             .prompt_token_ids
@@ -170,48 +162,6 @@ impl Answer {
         self.facts.error_type = self.facts.error_type.take().or(some(kind));
     }
 
-    /// The last value of each length counts: servers that report more than once report sums so
-    /// far, and an event that is silent about a length takes nothing back.
-    fn usage(&mut self, usage: &openai::Usage) {
-        let input_details = usage.input_details.get_ref();
-        let output_details = usage.output_details.get_ref();
-        let cached = input_details.and_then(|details| details.cached_tokens.get_ref());
-        let reasoning = output_details.and_then(|details| details.reasoning_tokens.get_ref());
-        let facts = &mut self.facts;
-        let lengths = [
-            (
-                &mut facts.input_tokens,
-                &mut facts.input_tokens_source,
-                usage.input_tokens.get_ref(),
-            ),
-            (
-                &mut facts.output_tokens,
-                &mut facts.output_tokens_source,
-                usage.output_tokens.get_ref(),
-            ),
-            (
-                &mut facts.cached_tokens,
-                &mut facts.cached_tokens_source,
-                cached.or(usage.cached_tokens.get_ref()),
-            ),
-            (
-                &mut facts.reasoning_tokens,
-                &mut facts.reasoning_tokens_source,
-                reasoning.or(usage.reasoning_tokens.get_ref()),
-            ),
-        ];
-        for (length, source, reported) in lengths {
-            match reported {
-                Some(reported) if *reported >= 0 => {
-                    *length = Some(*reported);
-                    *source = LengthSource::Usage;
-                }
-                Some(_) => self.odd = true,
-                None => {}
-            }
-        }
-    }
-
     fn choice(&mut self, position: usize, choice: &openai::Choice<'_>, source: Source) {
         let index = match (&choice.index, source) {
             (Field::Is(index), _) => usize::try_from(*index).ok(),
@@ -235,8 +185,7 @@ impl Answer {
         let listed = ids.or(logprobs).unwrap_or(0);
         let material = known.add(choice, listed, is_whole, &mut self.room);
         if material != Material::Nothing {
-            self.listed.output += listed;
-            self.listed.is_partial |= listed == 0;
+            self.listed.add(listed);
             self.token_event(index, material, source);
         }
     }
@@ -288,16 +237,7 @@ impl Answer {
             listed,
             ..
         } = self;
-        // D5: where the server reports no length, the tokens that it listed are the length, if it
-        // listed them all.
-        if facts.output_tokens.is_none() && listed.output > 0 && !listed.is_partial {
-            facts.output_tokens = Some(listed.output);
-            facts.output_tokens_source = LengthSource::Exact;
-        }
-        if let (None, Some(input)) = (facts.input_tokens, listed.input) {
-            facts.input_tokens = Some(input);
-            facts.input_tokens_source = LengthSource::Exact;
-        }
+        listed.stand_in(&mut facts);
         for choice in choices {
             facts.tool_calls.push(choice.tool_calls());
             facts.finish_reasons.push(choice.finish_reason);

@@ -50,26 +50,6 @@ pub enum Rule {
     Trace,
 }
 
-/// The order in which the rules are asked.
-///
-/// `x-client-request-id` comes after the fields of the body: where a client makes a new one for
-/// every request, as its documentation tells it to, it must not hide a conversation.
-const ORDER: [Rule; 13] = [
-    Rule::Configured,
-    Rule::ClaudeCode,
-    Rule::MetadataUser,
-    Rule::Codex,
-    Rule::Session,
-    Rule::Gateway,
-    Rule::BodySession,
-    Rule::Conversation,
-    Rule::PromptCacheKey,
-    Rule::PreviousResponse,
-    Rule::ClientRequest,
-    Rule::Baggage,
-    Rule::Trace,
-];
-
 /// Headers of gateways and routers.
 const GATEWAY_HEADERS: [&str; 4] = [
     "x-dynamo-session-id",
@@ -103,12 +83,32 @@ pub(super) struct Request<'a> {
 
 /// Returns the first rule that fires, and what it found.
 pub(super) fn first(request: &Request<'_>) -> Option<(Rule, Link)> {
-    ORDER
+    Rule::ALL
         .into_iter()
         .find_map(|rule| Some((rule, rule.ask(request)?)))
 }
 
 impl Rule {
+    /// Every rule, in the order in which they are asked.
+    ///
+    /// `x-client-request-id` comes after the fields of the body: where a client makes a new one
+    /// for every request, as its documentation tells it to, it must not hide a conversation.
+    pub const ALL: [Self; 13] = [
+        Self::Configured,
+        Self::ClaudeCode,
+        Self::MetadataUser,
+        Self::Codex,
+        Self::Session,
+        Self::Gateway,
+        Self::BodySession,
+        Self::Conversation,
+        Self::PromptCacheKey,
+        Self::PreviousResponse,
+        Self::ClientRequest,
+        Self::Baggage,
+        Self::Trace,
+    ];
+
     /// The word in the column `session_rule`.
     pub fn name(self) -> &'static str {
         match self {
@@ -130,7 +130,7 @@ impl Rule {
 
     /// Reads the word in the column; `None` for a rule of a later version.
     pub fn from_name(name: &str) -> Option<Self> {
-        ORDER.into_iter().find(|rule| rule.name() == name)
+        Self::ALL.into_iter().find(|rule| rule.name() == name)
     }
 
     /// How much its keys can be trusted.

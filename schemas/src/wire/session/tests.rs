@@ -92,6 +92,10 @@ fn merged(rules: &[(Rule, Vec<Header>, RequestFacts)]) -> (Vec<Header>, RequestF
 #[test]
 fn the_strongest_rule_that_fires_gives_the_key() {
     let rules = everything();
+    assert_eq!(
+        rules.iter().map(|(rule, ..)| *rule).collect::<Vec<_>>(),
+        Rule::ALL
+    );
     for (index, (rule, ..)) in rules.iter().enumerate() {
         let (headers, facts) = merged(&rules[index..]);
         let session = session_of_configured(&headers, &facts, &["X-Mine".to_owned()]);
