@@ -4,6 +4,7 @@
 //! that were measured with the engine model on public traces, with a rough size of the effect that
 //! is used for nothing but ordering causes. A sign that depends on the size of the cache is MIXED.
 
+use std::collections::BTreeMap;
 use truetape_schemas::report::{Dimension, Direction, Push, Verdict};
 
 /// What is known about deviations of one dimension.
@@ -125,14 +126,17 @@ pub fn pushes(dimensions: &[Dimension]) -> Vec<Push> {
 
 /// Failures outweigh everything else; beyond ten thresholds one deviation is as bad as another.
 fn weight(dimension: &Dimension) -> f64 {
-    let thresholds = dimension.deviation.unwrap_or(0.0).abs() / dimension.threshold.max(1e-9);
-    let size = prior_of(&dimension.id).map_or(0.0, |prior| prior.size);
     let failed = if dimension.verdict == Verdict::Fail {
         1_000.0
     } else {
         0.0
     };
-    failed + size * thresholds.min(10.0)
+    failed + size_in_thresholds(dimension)
+}
+
+fn size_in_thresholds(dimension: &Dimension) -> f64 {
+    let thresholds = dimension.deviation.unwrap_or(0.0).abs() / dimension.threshold.max(1e-9);
+    prior_of(&dimension.id).map_or(0.0, |prior| prior.size) * thresholds.min(10.0)
 }
 
 fn reason(dimension: &Dimension) -> String {
@@ -152,32 +156,54 @@ fn reason(dimension: &Dimension) -> String {
     contrary.map_or(text, |prior| prior.why_lower).to_owned()
 }
 
-/// The overall direction. Failures decide; without any, whatever lies beyond half its threshold
-/// does. Pushes of one sign give it; both signs, or a mixed push, give MIXED. Without a push it is
-/// NEUTRAL if every one of the `essential` kinds of dimension has a deviation, else UNKNOWN.
+/// One side outweighs the other when it is this many times as heavy.
+pub const DOMINANCE: f64 = 4.0;
+
+/// The overall direction.
+///
+/// Failures decide; without any, whatever lies beyond half its threshold does. Each dimension weighs
+/// its prior's size times its deviation in thresholds (ten at most), each kind of dimension counts
+/// once a side, with its heaviest, and a MIXED push weighs on both sides. A side that is alone, or
+/// [`DOMINANCE`] times as heavy as the other, gives the direction; else it is MIXED. Without a push
+/// it is NEUTRAL if every one of the `essential` kinds has a deviation, else UNKNOWN.
 pub fn overall(dimensions: &[Dimension], essential: &[&str]) -> Direction {
-    let pushes = |wanted: fn(Verdict) -> bool| {
-        let mut found: Vec<Direction> = dimensions
-            .iter()
-            .filter(|dimension| wanted(dimension.verdict))
-            .map(|dimension| dimension.direction)
-            .filter(|direction| !matches!(direction, Neutral | Direction::Unknown))
-            .collect();
-        found.dedup();
-        found
+    let failures = sides(dimensions.iter().filter(|d| d.verdict == Verdict::Fail));
+    let (optimistic, pessimistic) = match failures {
+        (0.0, 0.0) => sides(dimensions.iter()),
+        some => some,
     };
-    let failures = pushes(|verdict| verdict == Verdict::Fail);
-    let all = if failures.is_empty() {
-        pushes(|_| true)
-    } else {
-        failures
-    };
-    match all.split_first() {
-        Some((first, rest)) if rest.iter().all(|other| other == first) => *first,
-        Some(_) => Mixed,
-        None if essential.iter().all(|kind| measured(dimensions, kind)) => Neutral,
-        None => Direction::Unknown,
+    let measured = || essential.iter().all(|kind| measured(dimensions, kind));
+    match (optimistic, pessimistic) {
+        (0.0, 0.0) if measured() => Neutral,
+        (0.0, 0.0) => Direction::Unknown,
+        (o, p) if o >= DOMINANCE * p => Optimistic,
+        (o, p) if p >= DOMINANCE * o => Pessimistic,
+        _ => Mixed,
     }
+}
+
+/// Weight of what pushes to the optimistic and to the pessimistic side.
+fn sides<'a>(dimensions: impl Iterator<Item = &'a Dimension>) -> (f64, f64) {
+    let mut heaviest: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for dimension in dimensions {
+        let weight = size_in_thresholds(dimension);
+        let (optimistic, pessimistic) = match dimension.direction {
+            Optimistic => (weight, 0.0),
+            Pessimistic => (0.0, weight),
+            Mixed => (weight, weight),
+            Neutral | Direction::Unknown => continue,
+        };
+        let kind = heaviest.entry(kind(&dimension.id)).or_default();
+        *kind = (kind.0.max(optimistic), kind.1.max(pessimistic));
+    }
+    heaviest
+        .into_values()
+        .fold((0.0, 0.0), |sum, side| (sum.0 + side.0, sum.1 + side.1))
+}
+
+/// The part of an id that names its kind: all but its last segment.
+fn kind(id: &str) -> &str {
+    id.rsplit_once('.').map_or(id, |(kind, _)| kind)
 }
 
 fn measured(dimensions: &[Dimension], kind: &str) -> bool {

@@ -17,7 +17,6 @@ mod draft;
 mod lengths;
 mod prefix;
 mod run;
-mod run_timing;
 mod sessions;
 
 pub use draft::Unit;
@@ -93,16 +92,16 @@ impl<'a> Pair<'a> {
         Z_95 * standard_error * (1.0 - self.share).max(0.0).sqrt()
     }
 
-    /// Share of the source's prompt tokens that the set got.
+    /// Share of the source's prompt blocks that the set got.
     fn realised_share(&self) -> f64 {
-        let sum = |population: &Population| {
+        let refs = |population: &Population| {
             population
                 .turns
                 .iter()
-                .filter_map(|turn| turn.input_tokens)
-                .sum::<u64>() as f64
+                .map(|turn| turn.blocks.len())
+                .sum::<usize>() as f64
         };
-        let (source, set) = (sum(self.source), sum(self.set));
+        let (source, set) = (refs(self.source), refs(self.set));
         if source > 0.0 && set > 0.0 {
             set / source
         } else {
@@ -151,7 +150,6 @@ pub fn run_against_set(
     };
     let log = run::Log::new(manifest, turns, run, dispatches);
     dimensions.extend(run::dimensions(&log));
-    dimensions.extend(run_timing::dimensions(&log));
     let mut findings = level1
         .map(|report| report.findings.clone())
         .unwrap_or_default();

@@ -5,8 +5,8 @@ use super::{Pair, UNKNOWN_SHARE_MAX};
 use crate::direction;
 use crate::population::Population;
 use crate::profile::Prefix;
-use crate::profile::prefix::{hot_blocks, of};
-use truetape_schemas::report::{Dimension, Level};
+use crate::profile::prefix::{hot_blocks, hot_handovers, of, with_hot};
+use truetape_schemas::report::{Dimension, Direction, Level};
 
 /// Capacities of the curve where none are asked for: the source's blocks, halved this many times.
 const GRID_HALVINGS: u32 = 7;
@@ -14,49 +14,49 @@ const GRID_HALVINGS: u32 = 7;
 /// A scaled cache must hold this many prompts; a smaller one measures the size of a prompt.
 const PROMPTS_IN_CACHE_MIN: f64 = 4.0;
 
+/// Handovers that make a block hot in the smallest set: it was used by three sessions.
+const HOT_IN_SET_MIN: usize = 2;
+
+/// Why hits across sessions are not known in a replica view.
+const ROUTER: &str = "how production's router spreads sessions over replicas is not known";
+
+/// Tolerance of a share of hits.
+const HITS_POINTS: f64 = 0.01;
+
 /// Tolerances of the curve: its mean absolute error and its largest, in ratio points.
 const CURVE_MAE: f64 = 0.01;
 const CURVE_MAX: f64 = 0.02;
 
+/// Prefix reuse of the source and of the set.
+struct Reuse<'a> {
+    pair: &'a Pair<'a>,
+    source: Prefix,
+    set: Prefix,
+    hot_blocks: usize,
+}
+
 /// Dimensions of prefix reuse.
 pub(super) fn dimensions(pair: &Pair<'_>) -> Vec<Dimension> {
-    let missing = missing(pair);
-    if missing.is_some() {
-        return unknown(&missing.unwrap_or_default());
+    if let Some(reason) = missing(pair) {
+        return unknown(&reason);
     }
-    let capacities = capacities(pair);
-    let scaled: Vec<usize> = capacities.iter().map(|(_, scaled)| *scaled).collect();
-    let asked: Vec<usize> = capacities.iter().map(|(asked, _)| *asked).collect();
-    let source = of(pair.source, &asked);
-    let set = of(pair.set, &scaled);
-    let shared = |prefix: &Prefix| {
-        prefix
-            .hot_ratio
-            .zip(prefix.cross_session_ratio)
-            .map(|(a, b)| a + b)
+    let hot_blocks = hot_blocks(pair.source);
+    let (asked, scaled): (Vec<usize>, Vec<usize>) =
+        capacities(pair, hot_blocks).into_iter().unzip();
+    // A block that is hot in the source changes hands less often in a sample, by its share.
+    let hot = hot_handovers(pair.source) as f64 * pair.realised_share().min(1.0);
+    let reuse = Reuse {
+        pair,
+        source: of(pair.source, &asked),
+        set: with_hot(
+            pair.set,
+            &scaled,
+            (hot.round() as usize).max(HOT_IN_SET_MIN),
+        ),
+        hot_blocks,
     };
-    let mut dimensions = vec![
-        infinite(pair, &source, &set),
-        kind(
-            "intra_session",
-            "hits inside a session",
-            set.intra_session_ratio,
-            source.intra_session_ratio,
-            pair,
-            0.0,
-            &set,
-        ),
-        kind(
-            "shared",
-            "hits across sessions",
-            shared(&set),
-            shared(&source),
-            pair,
-            source.cross_session_ratio.unwrap_or(0.0),
-            &set,
-        ),
-    ];
-    dimensions.extend(curve(pair, &source, &set));
+    let mut dimensions = reuse.ratios().to_vec();
+    dimensions.extend(reuse.curve());
     dimensions
 }
 
@@ -99,71 +99,139 @@ fn unknown(reason: &str) -> Vec<Dimension> {
     .collect()
 }
 
-/// In a replica view production's router decides which sessions meet in one cache. Unless the
-/// source *is* the replica, hits across sessions may be anything from none to the source's.
-fn replica_slack(pair: &Pair<'_>, cross: f64) -> f64 {
-    if pair.ctx.view == "replica" && pair.share < 1.0 {
-        cross
-    } else {
-        0.0
+impl Reuse<'_> {
+    fn ratios(&self) -> [Dimension; 3] {
+        let shared = |prefix: &Prefix| {
+            prefix
+                .hot_ratio
+                .zip(prefix.cross_session_ratio)
+                .map(|(hot, cross)| hot + cross)
+        };
+        let cross = self.slack();
+        let (source, set) = (&self.source, &self.set);
+        [
+            (
+                "prefix.infinite_hit_ratio",
+                "prefix hits of a cache without bound",
+                [set.infinite_hit_ratio, source.infinite_hit_ratio],
+                cross,
+            ),
+            (
+                "prefix.intra_session",
+                "hits inside a session",
+                [set.intra_session_ratio, source.intra_session_ratio],
+                0.0,
+            ),
+            (
+                "prefix.shared",
+                "hits across sessions",
+                [shared(set), shared(source)],
+                cross,
+            ),
+        ]
+        .map(|(id, title, [value, target], slack)| {
+            let draft = Draft::new(id, title, Unit::RatioPoints, HITS_POINTS)
+                .compare(value, target)
+                // Whose the hits are bends nothing by itself: the whole decides.
+                .direction(self.direction())
+                .within_reach(self.step(), "one session")
+                .note_if(self.pair.share < 1.0, || {
+                    "a cache without bound; a bounded one must be scaled with the set".to_owned()
+                });
+            let draft = match target {
+                Some(target) if slack > 0.0 => {
+                    draft.target_between(target - slack, target).note(ROUTER)
+                }
+                _ => draft,
+            };
+            draft.finish(Level::SetAgainstSource)
+        })
     }
-}
 
-fn infinite(pair: &Pair<'_>, source: &Prefix, set: &Prefix) -> Dimension {
-    let cross = source.cross_session_ratio.unwrap_or(0.0);
-    kind(
-        "infinite_hit_ratio",
-        "prefix hits of a cache without bound",
-        set.infinite_hit_ratio,
-        source.infinite_hit_ratio,
-        pair,
-        cross,
-        set,
-    )
-}
+    fn direction(&self) -> Direction {
+        let both = self
+            .set
+            .infinite_hit_ratio
+            .zip(self.source.infinite_hit_ratio);
+        let off = both.map(|(value, target)| value - target);
+        direction::of("prefix.infinite_hit_ratio", off, HITS_POINTS)
+    }
 
-fn kind(
-    id: &str,
-    title: &str,
-    value: Option<f64>,
-    target: Option<f64>,
-    pair: &Pair<'_>,
-    cross: f64,
-    set: &Prefix,
-) -> Dimension {
-    let slack = replica_slack(pair, cross);
-    let draft = Draft::new(format!("prefix.{id}"), title, Unit::RatioPoints, 0.01)
-        .compare(value, target)
-        .within_reach(
-            first_touches(pair, set).max(pair.session_step()),
-            "one session",
-        )
-        .note_if(pair.share < 1.0, || {
-            "a cache without bound; a bounded one must be scaled with the set".to_owned()
+    /// In a replica view production's router decides which sessions meet in one cache. Unless the
+    /// source *is* the replica, hits across sessions may be anything from none to the source's.
+    fn slack(&self) -> f64 {
+        let replica = self.pair.ctx.view == "replica" && self.pair.share < 1.0;
+        self.source
+            .cross_session_ratio
+            .filter(|_| replica)
+            .unwrap_or(0.0)
+    }
+
+    /// The smallest step, or what no choice of sessions removes: the first use of a shared block
+    /// misses once in the set as it does once in the source, and weighs more in the set.
+    fn step(&self) -> f64 {
+        let left_out = (1.0 - self.pair.share).max(0.0);
+        let first_touches = self.hot_blocks as f64 / self.set.refs.max(1) as f64 * left_out;
+        first_touches.max(self.pair.session_step())
+    }
+
+    fn curve(&self) -> [Dimension; 2] {
+        let errors: Vec<f64> = self
+            .source
+            .curve
+            .iter()
+            .zip(&self.set.curve)
+            .filter_map(|(source, set)| Some(set.hit_ratio? - source.hit_ratio?))
+            .collect();
+        let count = errors.len().max(1) as f64;
+        let known = !errors.is_empty();
+        let mean_error = known.then(|| errors.iter().map(|error| error.abs()).sum::<f64>() / count);
+        let largest = known.then(|| {
+            errors
+                .iter()
+                .fold(0.0f64, |max, error| max.max(error.abs()))
         });
-    let draft = match target {
-        Some(target) if slack > 0.0 => draft
-            .target_between(target - slack, target)
-            .note("how production's router spreads sessions over replicas is not known"),
-        _ => draft,
-    };
-    draft.finish(Level::SetAgainstSource)
-}
-
-/// The first use of a shared block misses once in the set as it does once in the source, and
-/// weighs more there: a bias of small sets that no choice of sessions removes.
-fn first_touches(pair: &Pair<'_>, set: &Prefix) -> f64 {
-    let hot = hot_blocks(pair.source) as f64;
-    if set.refs == 0 {
-        0.0
-    } else {
-        hot / set.refs as f64 * (1.0 - pair.share).max(0.0)
+        let bias = errors.iter().sum::<f64>() / count;
+        let slack = self.slack();
+        [
+            (
+                "curve_mae",
+                "hit curve, mean error over capacities",
+                mean_error,
+                CURVE_MAE,
+            ),
+            (
+                "curve_max",
+                "hit curve, largest error over capacities",
+                largest,
+                CURVE_MAX,
+            ),
+        ]
+        .map(|(id, title, value, threshold)| {
+            let id = format!("prefix.{id}");
+            let direction = direction::of(&id, value.map(|error| error.copysign(bias)), threshold);
+            Draft::new(id, title, Unit::RatioPoints, threshold)
+                .compare(value, value.map(|_| 0.0))
+                .direction(direction)
+                .unknown_if(value.is_none(), || {
+                    "the set is too small: a cache scaled with it holds no four prompts".to_owned()
+                })
+                .unknown_if(slack > CURVE_MAE, || ROUTER.to_owned())
+                .within_reach(self.step(), "one session")
+                .note_if(known, || {
+                    format!(
+                        "{} capacities, each scaled with the set; mean bias {bias:+.4}",
+                        errors.len()
+                    )
+                })
+                .finish(Level::SetAgainstSource)
+        })
     }
 }
 
 /// Capacities of the source's cache, each with the set's: `C' = H + p·(C - H)`, where `H` is what
 /// the hot blocks take whatever the sample, and `p` the share of the prompt tokens in the set.
-fn capacities(pair: &Pair<'_>) -> Vec<(usize, usize)> {
+fn capacities(pair: &Pair<'_>, hot_blocks: usize) -> Vec<(usize, usize)> {
     let unique = distinct_blocks(pair.source);
     let asked: Vec<usize> = if pair.ctx.capacities_blocks.is_empty() {
         (0..=GRID_HALVINGS)
@@ -173,7 +241,7 @@ fn capacities(pair: &Pair<'_>) -> Vec<(usize, usize)> {
     } else {
         pair.ctx.capacities_blocks.clone()
     };
-    let hot = hot_blocks(pair.source) as f64;
+    let hot = hot_blocks as f64;
     let p = pair.realised_share();
     let refs: usize = pair.set.turns.iter().map(|turn| turn.blocks.len()).sum();
     let prompt = refs as f64 / pair.set.turns.len().max(1) as f64;
@@ -196,61 +264,4 @@ fn distinct_blocks(population: &Population) -> usize {
         seen.extend(&turn.blocks);
     }
     seen.len()
-}
-
-fn curve(pair: &Pair<'_>, source: &Prefix, set: &Prefix) -> [Dimension; 2] {
-    let errors: Vec<f64> = source
-        .curve
-        .iter()
-        .zip(&set.curve)
-        .filter_map(|(source, set)| Some(set.hit_ratio? - source.hit_ratio?))
-        .collect();
-    let count = errors.len().max(1) as f64;
-    let known = !errors.is_empty();
-    let mean_error = known.then(|| errors.iter().map(|error| error.abs()).sum::<f64>() / count);
-    let largest = known.then(|| {
-        errors
-            .iter()
-            .fold(0.0f64, |max, error| max.max(error.abs()))
-    });
-    let bias = errors.iter().sum::<f64>() / count;
-    let slack = replica_slack(pair, source.cross_session_ratio.unwrap_or(0.0));
-    [
-        (
-            "curve_mae",
-            "hit curve, mean error over capacities",
-            mean_error,
-            CURVE_MAE,
-        ),
-        (
-            "curve_max",
-            "hit curve, largest error over capacities",
-            largest,
-            CURVE_MAX,
-        ),
-    ]
-    .map(|(id, title, value, threshold)| {
-        let id = format!("prefix.{id}");
-        let direction = direction::of(&id, value.map(|error| error.copysign(bias)), threshold);
-        Draft::new(id, title, Unit::RatioPoints, threshold)
-            .compare(value, value.map(|_| 0.0))
-            .direction(direction)
-            .unknown_if(value.is_none(), || {
-                "the set is too small: a cache scaled with it holds no four prompts".to_owned()
-            })
-            .unknown_if(slack > CURVE_MAE, || {
-                "how production's router spreads sessions over replicas is not known".to_owned()
-            })
-            .within_reach(
-                first_touches(pair, set).max(pair.session_step()),
-                "one session",
-            )
-            .note_if(known, || {
-                format!(
-                    "{} capacities, each scaled with the set; mean bias {bias:+.4}",
-                    errors.len()
-                )
-            })
-            .finish(Level::SetAgainstSource)
-    })
 }

@@ -17,6 +17,11 @@ pub const HOT_TURNS_PER_HANDOVER: usize = 100;
 
 /// Describes the prefix reuse of a population, with the hit curve at the given capacities.
 pub fn of(population: &Population, capacities_blocks: &[usize]) -> Prefix {
+    with_hot(population, capacities_blocks, hot_handovers(population))
+}
+
+/// The same, with the handovers that make a block hot.
+pub fn with_hot(population: &Population, capacities_blocks: &[usize], hot: usize) -> Prefix {
     let turns = &population.turns;
     let curve = hit_curve(
         turns.iter().map(|turn| turn.blocks.as_slice()),
@@ -24,7 +29,7 @@ pub fn of(population: &Population, capacities_blocks: &[usize]) -> Prefix {
     );
     let share = |hits: u64| (curve.refs > 0).then(|| hits as f64 / curve.refs as f64);
     let kinds = if curve.refs > 0 {
-        Kinds::of(population)
+        Kinds::with_hot(population, hot)
     } else {
         Kinds::default()
     };
@@ -57,7 +62,8 @@ pub fn hot_blocks(population: &Population) -> usize {
         .count()
 }
 
-fn hot_handovers(population: &Population) -> usize {
+/// Handovers that make a block hot in a population of that size.
+pub fn hot_handovers(population: &Population) -> usize {
     HOT_HANDOVERS_MIN.max(population.turns.len() / HOT_TURNS_PER_HANDOVER)
 }
 
@@ -84,8 +90,11 @@ struct Block {
 impl Kinds {
     /// Classifies the hits of a population.
     pub fn of(population: &Population) -> Self {
+        Self::with_hot(population, hot_handovers(population))
+    }
+
+    fn with_hot(population: &Population, hot: usize) -> Self {
         let mut blocks = handovers(population);
-        let hot = hot_handovers(population);
         // Only blocks that change hands are listed here, so a session's own history costs nothing;
         // hot blocks would fill the list and need no entry.
         let mut used_before = MixSet::default();

@@ -1,15 +1,16 @@
 //! When it was sent: arrivals, lateness, order, pauses.
 
-use super::Z_95;
-use super::draft::{Draft, Unit};
-use super::run::Log;
+use super::Log;
 use crate::direction::NEAR_POISSON;
 use crate::dispersion::{self, Counts, SECOND_US, clock};
+use crate::grade::Z_95;
+use crate::grade::draft::{Draft, Unit};
 use crate::latency::{LATENESS_P99_MAX_MS, lateness_us};
 use crate::quantile::{quantile, sorted};
 use std::collections::HashMap;
 use truetape_schemas::report::{Dimension, Direction, Level};
 use truetape_schemas::run::Dispatch;
+use truetape_schemas::set::Turn;
 
 /// Tolerances.
 const IDC_LN: f64 = 0.15;
@@ -20,29 +21,12 @@ const PAUSES_KEPT: f64 = 0.005;
 /// A pause that is this much too short was kept: clocks are read before and after a system call.
 const PAUSE_SLACK_US: i64 = 1_000;
 
-/// Sends that a rate needs: its middle nine tenths are measured.
-const RATE_SENDS_MIN: usize = 20;
+/// Session starts that a rate needs.
+const RATE_STARTS_MIN: usize = 10;
 
 /// Dimensions of timing.
 pub(super) fn dimensions(log: &Log<'_>) -> Vec<Dimension> {
-    let mut wanted: Vec<i64> = log.turns.iter().map(|turn| turn.start_us).collect();
-    let mut sent: Vec<i64> = log
-        .rows
-        .iter()
-        .filter_map(|(dispatch, _)| dispatch.sent_us)
-        .collect();
-    wanted.sort_unstable();
-    sent.sort_unstable();
-    let resolution_us = log
-        .manifest
-        .semantics
-        .clock_resolution_us
-        .max(clock::resolution_us(&wanted));
-    let streams = Streams {
-        wanted,
-        sent,
-        resolution_us,
-    };
+    let streams = Streams::of(log);
     let mut dimensions = vec![streams.rate()];
     dimensions.extend([1, 10, 60].map(|window_s| streams.idc(window_s)));
     dimensions.extend([10, 60].map(|window_s| streams.peak(window_s)));
@@ -53,35 +37,52 @@ pub(super) fn dimensions(log: &Log<'_>) -> Vec<Dimension> {
     dimensions
 }
 
-/// Arrivals as the set has them, and as they went out.
+/// Arrivals as the set has them, and as they went out; starts are turns that depend on none.
 struct Streams {
     wanted: Vec<i64>,
     sent: Vec<i64>,
+    starts_wanted: Vec<i64>,
+    starts_sent: Vec<i64>,
     resolution_us: Option<i64>,
 }
 
 impl Streams {
-    /// The rate over the middle nine tenths: the last answers of long sessions come when they come,
-    /// and are not the load.
-    fn rate(&self) -> Dimension {
-        let rate = |instants: &[i64]| {
-            let instants = sorted(instants.iter().map(|instant| *instant as f64));
-            let middle = quantile(&instants, 0.95)? - quantile(&instants, 0.05)?;
-            let gaps = 0.9 * instants.len().saturating_sub(1) as f64;
-            (middle > 0.0).then(|| gaps * SECOND_US as f64 / middle)
+    fn of(log: &Log<'_>) -> Self {
+        let starts = |turn: &Turn| turn.depends_on.is_empty();
+        let turns = |keep: &dyn Fn(&Turn) -> bool| {
+            let kept = log.turns.iter().filter(|turn| keep(turn));
+            in_order(kept.map(|turn| turn.start_us).collect())
         };
-        let fewest = self.wanted.len().min(self.sent.len());
-        Draft::new(
-            "run.arrivals.rate",
-            "rate of sends over the middle nine tenths, per second",
-            Unit::Relative,
-            RATE_RELATIVE,
-        )
-        .compare(rate(&self.sent), rate(&self.wanted))
-        .unknown_if(fewest < RATE_SENDS_MIN, || {
-            format!("{fewest} sends; a rate needs {RATE_SENDS_MIN}")
-        })
-        .finish(Level::RunAgainstSet)
+        let sends = |keep: &dyn Fn(&Turn) -> bool| {
+            let kept = log.rows.iter().filter(|(_, turn)| keep(turn));
+            in_order(kept.filter_map(|(dispatch, _)| dispatch.sent_us).collect())
+        };
+        let wanted = turns(&|_| true);
+        let stated = log.manifest.semantics.clock_resolution_us;
+        Self {
+            resolution_us: stated.max(clock::resolution_us(&wanted)),
+            wanted,
+            sent: sends(&|_| true),
+            starts_wanted: turns(&starts),
+            starts_sent: sends(&starts),
+        }
+    }
+
+    /// The rate of session starts: later turns wait for answers, and how long those take is the
+    /// target's doing, not the load's.
+    fn rate(&self) -> Dimension {
+        let rate = |starts: &[i64]| {
+            let span_us = dispersion::span_us(starts);
+            (span_us > 0).then(|| (starts.len() - 1) as f64 * SECOND_US as f64 / span_us as f64)
+        };
+        let fewest = self.starts_wanted.len().min(self.starts_sent.len());
+        let title = "rate of session starts, per second";
+        Draft::new("run.arrivals.rate", title, Unit::Relative, RATE_RELATIVE)
+            .compare(rate(&self.starts_sent), rate(&self.starts_wanted))
+            .unknown_if(fewest < RATE_STARTS_MIN, || {
+                format!("{fewest} session starts; a rate needs {RATE_STARTS_MIN}")
+            })
+            .finish(Level::RunAgainstSet)
     }
 
     fn idc(&self, window_s: i64) -> Dimension {
@@ -128,6 +129,11 @@ impl Streams {
             .within_reach(error, "the error of so few windows")
             .finish(Level::RunAgainstSet)
     }
+}
+
+fn in_order(mut instants: Vec<i64>) -> Vec<i64> {
+    instants.sort_unstable();
+    instants
 }
 
 fn lateness(log: &Log<'_>) -> Dimension {
