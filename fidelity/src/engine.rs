@@ -11,10 +11,10 @@
 //!    budget: one for a sequence that decodes, as much as is left of its prompt for one that does
 //!    not (chunked prefill). Where memory is short, the youngest running sequence is preempted: it
 //!    loses its blocks, goes back to the head of the queue and computes itself again.
-//! 2. If nobody was preempted, waiting sequences are admitted in the order they came, while there
-//!    is budget, a seat, and memory for all they have to compute. The head of the queue is never
-//!    overtaken. What the prefix cache holds of a prompt is not computed again, except that at
-//!    least one token always is.
+//! 2. Waiting sequences are admitted in the order they came, while there is budget, a seat, and
+//!    memory for all they have to compute. The head of the queue is never overtaken. What the
+//!    prefix cache holds of a prompt is not computed again, except that at least one token always
+//!    is.
 //! 3. The step takes `step_ns + prefill_token_ns * prefill tokens + decode_sequence_ns * decoding
 //!    sequences + kv_token_ns * tokens of context of the decoding sequences`.
 //! 4. At its end the full blocks it computed can be reused, and every sequence that has computed
@@ -101,10 +101,9 @@ impl Engine {
             };
         }
         let mut budget = self.config.step_tokens_max;
-        let preempted = self.schedule_running(&mut budget);
-        if !preempted {
-            self.admit(budget);
-        }
+        self.schedule_running(&mut budget);
+        // Who was just preempted does not come back at once: some of its blocks are taken.
+        self.admit(budget);
         let duration_ns = self.duration_ns();
         Step {
             duration_ns,
@@ -141,9 +140,8 @@ impl Engine {
         self.running.is_empty()
     }
 
-    /// Gives running sequences their tokens. Returns whether one had to be preempted for it.
-    fn schedule_running(&mut self, budget: &mut u64) -> bool {
-        let before = self.counters.preemptions;
+    /// Gives running sequences their tokens.
+    fn schedule_running(&mut self, budget: &mut u64) {
         let mut place = 0;
         while place < self.running.len() {
             let tokens = self.running[place].left_to_compute().min(*budget);
@@ -153,7 +151,6 @@ impl Engine {
             }
             place += 1;
         }
-        self.counters.preemptions > before
     }
 
     /// Finds blocks for the next tokens of a running sequence, at the cost of younger ones and at

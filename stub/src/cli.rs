@@ -205,3 +205,53 @@ fn ns(subject: &'static str, us: f64) -> Result<u64, Error> {
     }
     Ok((us * NS_PER_US).round() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        stub: StubArgs,
+    }
+
+    fn parse(flags: &[&str]) -> Result<Config, String> {
+        let words = ["truetape", "engine"].iter().chain(flags);
+        let command = Command::try_parse_from(words).map_err(|error| error.to_string())?;
+        let Server::Engine(args) = command.stub.server;
+        args.into_config().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_flags_it_is_the_default() {
+        assert_eq!(parse(&[]), Ok(Config::default()));
+    }
+
+    #[test]
+    fn flags_are_in_the_units_they_name() {
+        let flags = "--step-us 10 --prefill-us-per-token 2.5 --decode-us-per-seq 1 \
+             --kv-us-per-token 0.001 --drain-timeout 2s --kv-blocks 10";
+        let config = parse(&flags.split_whitespace().collect::<Vec<_>>()).unwrap();
+        let engine = &config.engine;
+        assert_eq!((engine.step_ns, engine.prefill_token_ns), (10_000, 2_500));
+        assert_eq!((engine.decode_sequence_ns, engine.kv_token_ns), (1_000, 1));
+        assert_eq!(config.drain_timeout, Duration::from_secs(2));
+        // What fits into ten blocks of 16.
+        assert_eq!(config.model_len(), 160);
+    }
+
+    #[test]
+    fn a_flag_that_means_nothing_is_named() {
+        for (flag, value) in [
+            ("--step-us", "-1"),
+            ("--speed", "NaN"),
+            ("--block-tokens", "0"),
+        ] {
+            let flag_and_value = format!("{flag}={value}");
+            let message = parse(&[&flag_and_value]).unwrap_err();
+            assert!(message.starts_with(flag), "{message}");
+        }
+    }
+}

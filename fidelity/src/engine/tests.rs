@@ -202,7 +202,14 @@ fn who_decodes_longest_is_served_and_the_youngest_is_preempted() {
     let second = engine.submit(job(7, 6, &[])).unwrap();
     // Both fill two blocks with 8 tokens; for its ninth the first needs a third block.
     let outputs = run(&mut engine);
-    assert_eq!(engine.counters().preemptions, 1);
+    let counters = engine.counters();
+    assert_eq!(counters.preemptions, 1);
+    // Who computes itself again is counted once.
+    assert_eq!(
+        (counters.prefix_query_tokens, counters.prompt_tokens),
+        (14, 14)
+    );
+    assert_eq!((counters.generation_tokens, counters.finished), (12, 2));
     let said = |id| {
         let of_id = outputs.iter().filter(move |(who, _)| *who == id);
         of_id

@@ -14,9 +14,6 @@ mod fields;
 mod prompt;
 mod tool;
 
-#[cfg(test)]
-mod tests;
-
 /// `max_tokens` of a completion that does not say, as in OpenAI's API.
 const COMPLETION_TOKENS_DEFAULT: u64 = 16;
 

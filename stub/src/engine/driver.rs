@@ -72,6 +72,28 @@ pub(super) struct Client {
     pub(super) snapshot: watch::Receiver<Snapshot>,
 }
 
+/// What is left to do about the time of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pace {
+    sleep: Duration,
+    /// When the next step starts: the end of this one on the schedule, however late it became.
+    next_starts: Instant,
+    /// Whether the schedule starts anew.
+    is_reset: bool,
+}
+
+impl Pace {
+    fn of(end_of_step: Instant, now: Instant) -> Self {
+        let is_reset = now.saturating_duration_since(end_of_step) > LAG_MAX;
+        let next_starts = if is_reset { now } else { end_of_step };
+        Self {
+            sleep: end_of_step.saturating_duration_since(now),
+            next_starts,
+            is_reset,
+        }
+    }
+}
+
 /// The model, its schedule and those who wait for it.
 #[derive(Debug)]
 pub(super) struct Driver {
@@ -126,8 +148,11 @@ impl Driver {
             self.cancel_abandoned();
             self.publish();
             let step = self.engine.step();
-            end_of_step += Duration::from_nanos((step.duration_ns as f64 / self.speed) as u64);
-            end_of_step = self.sleep_until(end_of_step);
+            let lasts = Duration::from_nanos((step.duration_ns as f64 / self.speed) as u64);
+            let pace = Pace::of(end_of_step + lasts, Instant::now());
+            std::thread::sleep(pace.sleep);
+            self.snapshot.schedule_resets += u64::from(pace.is_reset);
+            end_of_step = pace.next_starts;
             self.tell(&step.outputs);
         }
     }
@@ -170,18 +195,6 @@ impl Driver {
         });
     }
 
-    /// Returns the moment from which the next step counts.
-    fn sleep_until(&mut self, end_of_step: Instant) -> Instant {
-        let now = Instant::now();
-        if let Some(left) = end_of_step.checked_duration_since(now) {
-            std::thread::sleep(left);
-        } else if now - end_of_step > LAG_MAX {
-            self.snapshot.schedule_resets += 1;
-            return now;
-        }
-        end_of_step
-    }
-
     /// The counters come first: who has read the end of an answer finds it counted.
     fn tell(&mut self, outputs: &[(Id, Emission)]) {
         for (id, _) in outputs.iter().filter(|(_, said)| said.last) {
@@ -211,5 +224,36 @@ impl Driver {
         self.snapshot.counters = self.engine.counters();
         self.snapshot.load = self.engine.load();
         self.published.send_replace(self.snapshot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_step_is_made_up_for_until_the_host_was_away() {
+        let end = Instant::now();
+        let ms = Duration::from_millis;
+        let pace = |now| Pace::of(end, now);
+        let on = |sleep| Pace {
+            sleep,
+            next_starts: end,
+            is_reset: false,
+        };
+        // Early: sleep. Late: the next step still starts where this one should have ended.
+        assert_eq!(pace(end - ms(3)), on(ms(3)));
+        assert_eq!(pace(end), on(ms(0)));
+        assert_eq!(pace(end + ms(3)), on(ms(0)));
+        assert_eq!(pace(end + LAG_MAX), on(ms(0)));
+        let away = end + LAG_MAX + ms(1);
+        assert_eq!(
+            pace(away),
+            Pace {
+                sleep: ms(0),
+                next_starts: away,
+                is_reset: true
+            }
+        );
     }
 }
