@@ -81,10 +81,19 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// The block hashes of a row; none where it has none.
+    pub(crate) fn blocks(&self, at: usize) -> Option<Vec<u64>> {
+        let blocks = &self.population.turns.get(at)?.blocks;
+        (!blocks.is_empty()).then(|| blocks.clone())
+    }
+
     /// Things a user of the source should know.
     pub(crate) fn findings(&self) -> Vec<String> {
-        let lists =
-            [&self.ingested.findings, &self.tokenized.findings, &self.sessions.findings];
+        let lists = [
+            &self.ingested.findings,
+            &self.tokenized.findings,
+            &self.sessions.findings,
+        ];
         lists.into_iter().flatten().cloned().collect()
     }
 }
@@ -99,35 +108,60 @@ pub(crate) fn prepare(
     let tokenized = tokenize::tokenize(&mut ingested, recipe, threads)?;
     let sessions = sessionize::sessionize(&ingested.rows, &ingested.secret);
     let population = population::of_rows(
-        &ingested.rows,
+        &mut ingested.rows,
         &sessions,
         tokenized.block_tokens,
         ingested.footers.clock_resolution_us,
     );
-    Ok(Prepared { ingested, tokenized, sessions, population })
+    Ok(Prepared {
+        ingested,
+        tokenized,
+        sessions,
+        population,
+    })
 }
 
 /// Compiles captures into a set.
 pub fn compile(options: &CompileOptions) -> Result<Compiled, Error> {
     let recipe = &options.recipe;
-    recipe.check().map_err(|problem| Error::config("recipe", problem))?;
+    recipe
+        .check()
+        .map_err(|problem| Error::config("recipe", problem))?;
     check_tags(&options.tags)?;
-    let captures: Vec<_> =
-        options.captures.iter().map(|path| source::capture(path)).collect::<Result<_, _>>()?;
+    let captures: Vec<_> = options
+        .captures
+        .iter()
+        .map(|path| source::capture(path))
+        .collect::<Result<_, _>>()?;
     let prepared = prepare(&captures, recipe, options.threads)?;
-    let Prepared { ingested, tokenized, sessions, .. } = &prepared;
+    let Prepared {
+        ingested,
+        tokenized,
+        sessions,
+        ..
+    } = &prepared;
     let selected = select::select(&ingested.rows, sessions, &recipe.select, recipe.seed)?;
-    let mut arranged = arrange::arrange(&ingested.rows, sessions, &selected.taken);
+    let mut arranged = arrange::arrange(&prepared, &selected.taken);
     let (parts, findings) =
         content::make(&mut arranged, ingested, tokenized, recipe, options.threads)?;
-    let made = Made { recipe, prepared: &prepared, selected, arranged, parts, findings };
+    let made = Made {
+        recipe,
+        prepared: &prepared,
+        selected,
+        arranged,
+        parts,
+        findings,
+    };
     made.finish(options)
 }
 
 /// Tags share their names with references such as `chat@v3`.
 fn check_tags(tags: &[String]) -> Result<(), Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    match tags.iter().find(|tag| tag.is_empty() || !tag.chars().all(allowed)) {
+    match tags
+        .iter()
+        .find(|tag| tag.is_empty() || !tag.chars().all(allowed))
+    {
         None => Ok(()),
         Some(tag) => Err(Error::usage(
             "--tag",
@@ -155,16 +189,34 @@ impl Made<'_> {
             emit::tag(&options.store, name, &digest, &options.tags)?;
             let dir = store::set_dir(&options.store, name, &digest);
             let report = read_report(&dir)?;
-            return Ok(Compiled { dir, manifest, report, existed: true });
+            return Ok(Compiled {
+                dir,
+                manifest,
+                report,
+                existed: true,
+            });
         }
         let population = self.population();
-        let report =
-            grade::set_against_source(&self.prepared.population, &population, &self.context(&digest));
+        let report = grade::set_against_source(
+            &self.prepared.population,
+            &population,
+            &self.context(&digest),
+        );
         let manifest = self.manifest(recipe, digest, &population)?;
-        let dir =
-            emit::emit(&options.store, &manifest, &report, &self.arranged.turns, &self.parts)?;
+        let dir = emit::emit(
+            &options.store,
+            &manifest,
+            &report,
+            &self.arranged.turns,
+            &self.parts,
+        )?;
         emit::tag(&options.store, name, &manifest.digest, &options.tags)?;
-        Ok(Compiled { dir, manifest, report, existed: false })
+        Ok(Compiled {
+            dir,
+            manifest,
+            report,
+            existed: false,
+        })
     }
 
     fn population(&self) -> Population {
@@ -202,7 +254,12 @@ impl Made<'_> {
         digest: String,
         population: &Population,
     ) -> Result<Manifest, Error> {
-        let Prepared { ingested, tokenized, sessions, .. } = self.prepared;
+        let Prepared {
+            ingested,
+            tokenized,
+            sessions,
+            ..
+        } = self.prepared;
         let options = profile::Options::default();
         let json = |population| {
             serde_json::to_value(profile::profile(population, &options))
@@ -242,7 +299,11 @@ impl Made<'_> {
 
 fn counts(turns: &[Turn], parts: &Parts) -> Counts {
     let sum = |tokens: fn(&Turn) -> Option<i64>| {
-        turns.iter().filter_map(tokens).filter_map(|tokens| u64::try_from(tokens).ok()).sum()
+        turns
+            .iter()
+            .filter_map(tokens)
+            .filter_map(|tokens| u64::try_from(tokens).ok())
+            .sum()
     };
     let mut sessions: Vec<&str> = turns.iter().map(|turn| turn.session.as_str()).collect();
     sessions.sort_unstable();
@@ -277,7 +338,11 @@ pub fn run(args: CompileArgs) -> Result<Answer, Error> {
     let short: String = compiled.manifest.digest.chars().take(12).collect();
     talk::say(&format!(
         "{} {}@sha256:{short}: {} turns in {} sessions, {} prompt tokens",
-        if compiled.existed { "nothing to do, the store holds" } else { "compiled" },
+        if compiled.existed {
+            "nothing to do, the store holds"
+        } else {
+            "compiled"
+        },
         compiled.manifest.name,
         counts.turns,
         counts.sessions,
@@ -288,7 +353,12 @@ pub fn run(args: CompileArgs) -> Result<Answer, Error> {
 }
 
 fn print(compiled: &Compiled, format: OutputFormat) -> Result<(), Error> {
-    let Compiled { dir, manifest, report, existed } = compiled;
+    let Compiled {
+        dir,
+        manifest,
+        report,
+        existed,
+    } = compiled;
     match format {
         OutputFormat::Json => talk::json(&serde_json::json!({
             "path": dir,
@@ -301,7 +371,7 @@ fn print(compiled: &Compiled, format: OutputFormat) -> Result<(), Error> {
         })),
         OutputFormat::Text => {
             let set = format!("set {} (sha256:{})\n\n", dir.display(), manifest.digest);
-            talk::data(&(set + &render::terminal(report, false)))
+            talk::data(&(set + &render::terminal(report, talk::in_color())))
         }
     }
 }

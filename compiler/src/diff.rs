@@ -45,14 +45,26 @@ pub fn run(args: DiffArgs) -> Result<Answer, Error> {
         OutputFormat::Json => talk::json(&differences)?,
         OutputFormat::Text => talk::data(&text(&differences))?,
     }
-    Ok(if differences.is_empty() { Answer::Yes } else { Answer::No })
+    Ok(if differences.is_empty() {
+        Answer::Yes
+    } else {
+        Answer::No
+    })
 }
 
 fn flatten(prefix: &str, value: &Value, numbers: &mut BTreeMap<String, f64>) {
-    let join = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
+    let join = |key: &str| {
+        if prefix.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{prefix}.{key}")
+        }
+    };
     match value {
         Value::Object(fields) => {
-            fields.iter().for_each(|(key, value)| flatten(&join(key), value, numbers));
+            fields
+                .iter()
+                .for_each(|(key, value)| flatten(&join(key), value, numbers));
         }
         Value::Array(items) => {
             let indexed = items.iter().enumerate();
@@ -67,9 +79,17 @@ fn flatten(prefix: &str, value: &Value, numbers: &mut BTreeMap<String, f64>) {
 
 fn differences(a: &BTreeMap<String, f64>, b: &BTreeMap<String, f64>) -> Vec<Difference> {
     let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    let both = keys.into_iter().map(|key| (key, a.get(key).copied(), b.get(key).copied()));
+    let both = keys
+        .into_iter()
+        .map(|key| (key, a.get(key).copied(), b.get(key).copied()));
     let different = both.filter(|(_, a, b)| a != b);
-    different.map(|(key, a, b)| Difference { key: key.clone(), a, b }).collect()
+    different
+        .map(|(key, a, b)| Difference {
+            key: key.clone(),
+            a,
+            b,
+        })
+        .collect()
 }
 
 fn text(differences: &[Difference]) -> String {
@@ -95,10 +115,19 @@ mod tests {
     #[test]
     fn only_what_differs_is_named_and_unknown_is_not_zero() {
         let map = |pairs: &[(&str, f64)]| -> BTreeMap<String, f64> {
-            pairs.iter().map(|(key, n)| ((*key).to_owned(), *n)).collect()
+            pairs
+                .iter()
+                .map(|(key, n)| ((*key).to_owned(), *n))
+                .collect()
         };
-        let found = differences(&map(&[("a", 1.0), ("b", 2.0)]), &map(&[("a", 1.0), ("b", 3.0), ("c", 0.0)]));
-        let keys: Vec<&str> = found.iter().map(|difference| difference.key.as_str()).collect();
+        let found = differences(
+            &map(&[("a", 1.0), ("b", 2.0)]),
+            &map(&[("a", 1.0), ("b", 3.0), ("c", 0.0)]),
+        );
+        let keys: Vec<&str> = found
+            .iter()
+            .map(|difference| difference.key.as_str())
+            .collect();
         assert_eq!(keys, ["b", "c"]);
         assert_eq!(text(&found), "b: 2 -> 3 (+50.00 %)\nc: unknown -> 0\n");
     }

@@ -23,22 +23,34 @@ pub enum Error {
 impl Error {
     /// An input that cannot be used.
     pub fn data(subject: impl std::fmt::Display, problem: impl Into<String>) -> Self {
-        Self::Data { subject: subject.to_string(), problem: problem.into() }
+        Self::Data {
+            subject: subject.to_string(),
+            problem: problem.into(),
+        }
     }
 
     /// A setting that cannot be used.
     pub fn config(subject: impl std::fmt::Display, problem: impl Into<String>) -> Self {
-        Self::Config { subject: subject.to_string(), problem: problem.into() }
+        Self::Config {
+            subject: subject.to_string(),
+            problem: problem.into(),
+        }
     }
 
     /// A command line that cannot be understood.
     pub fn usage(subject: impl std::fmt::Display, problem: impl Into<String>) -> Self {
-        Self::Usage { subject: subject.to_string(), problem: problem.into() }
+        Self::Usage {
+            subject: subject.to_string(),
+            problem: problem.into(),
+        }
     }
 
     /// Something that cannot be, was.
     pub(crate) fn bug(subject: impl std::fmt::Display, problem: impl Into<String>) -> Self {
-        Self::Bug { subject: subject.to_string(), problem: problem.into() }
+        Self::Bug {
+            subject: subject.to_string(),
+            problem: problem.into(),
+        }
     }
 
     /// An operation of the file system that failed.

@@ -38,7 +38,9 @@ pub fn mooncake(dir: &Path, out: &Path, partial: PartialBlocks) -> Result<Export
             }
         }
     }
-    let file = writer.into_inner().map_err(|cause| Error::io(&aside, cause.into_error()))?;
+    let file = writer
+        .into_inner()
+        .map_err(|cause| Error::io(&aside, cause.into_error()))?;
     file.sync_all().map_err(|cause| Error::io(&aside, cause))?;
     rename_durably(&aside, out)?;
     exported.losses = losses(&turns, unknown_input, manifest.block_tokens, partial);
@@ -62,7 +64,10 @@ fn line(turn: &Turn, partial: PartialBlocks) -> Option<String> {
             PartialBlocks::Keep => ids.len(),
             PartialBlocks::Drop => full.min(ids.len()),
         };
-        fields.insert("hash_ids".to_owned(), ids.iter().take(kept).copied().collect());
+        fields.insert(
+            "hash_ids".to_owned(),
+            ids.iter().take(kept).copied().collect(),
+        );
     }
     fields.insert("session_id".to_owned(), turn.session.clone().into());
     Some(serde_json::Value::Object(fields).to_string())
@@ -70,7 +75,11 @@ fn line(turn: &Turn, partial: PartialBlocks) -> Option<String> {
 
 /// Whole milliseconds are written as integers, as the format has them.
 fn milliseconds(us: i64) -> serde_json::Value {
-    if us % 1_000 == 0 { (us / 1_000).into() } else { (us as f64 / 1_000.0).into() }
+    if us % 1_000 == 0 {
+        (us / 1_000).into()
+    } else {
+        (us as f64 / 1_000.0).into()
+    }
 }
 
 fn losses(
@@ -90,9 +99,18 @@ fn losses(
     };
     let count = |what: fn(&Turn) -> bool| turns.iter().filter(|turn| what(turn)).count();
     lose(unknown_input, "left out, their prompt length is unknown");
-    lose(count(|turn| turn.kind == TurnKind::Retry), "retries are ordinary lines");
-    lose(count(|turn| turn.output_tokens.is_none()), "no output_length, it is unknown");
-    lose(count(|turn| turn.block_hashes.is_none()), "no hash_ids, there are none");
+    lose(
+        count(|turn| turn.kind == TurnKind::Retry),
+        "retries are ordinary lines",
+    );
+    lose(
+        count(|turn| turn.output_tokens.is_none()),
+        "no output_length, it is unknown",
+    );
+    lose(
+        count(|turn| turn.block_hashes.is_none()),
+        "no hash_ids, there are none",
+    );
     match block_tokens {
         Some(512) | None => {}
         Some(n) => losses.push(format!(
@@ -119,6 +137,10 @@ pub fn run(args: ExportArgs) -> Result<Answer, Error> {
     for loss in &exported.losses {
         talk::say(&format!("lost: {loss}"));
     }
-    talk::say(&format!("exported {} lines to {}", exported.lines, args.out.display()));
+    talk::say(&format!(
+        "exported {} lines to {}",
+        exported.lines,
+        args.out.display()
+    ));
     Ok(Answer::Yes)
 }

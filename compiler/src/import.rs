@@ -59,7 +59,9 @@ pub struct Imported {
 
 /// Imports a trace.
 pub fn import(options: &ImportOptions) -> Result<Imported, Error> {
-    let block_tokens = options.block_tokens.unwrap_or(options.format.block_tokens());
+    let block_tokens = options
+        .block_tokens
+        .unwrap_or(options.format.block_tokens());
     let scan = Scan::of(options.format, &options.files, block_tokens)?;
     if let (true, Some(first)) = (options.strict, scan.bad.first()) {
         let problem = format!(
@@ -87,7 +89,10 @@ pub fn run(args: ImportArgs) -> Result<Answer, Error> {
         ImportFormat::Auto => format::detect(&args.files)?,
     };
     let start_us = parse_utc(&args.start_at).ok_or_else(|| {
-        let problem = format!("`{}`, wanted RFC 3339 as in 2026-01-02T03:04:05Z", args.start_at);
+        let problem = format!(
+            "`{}`, wanted RFC 3339 as in 2026-01-02T03:04:05Z",
+            args.start_at
+        );
         Error::usage("--start-at", problem)
     })?;
     let options = ImportOptions {
@@ -115,13 +120,17 @@ fn tell(imported: &Imported, options: &ImportOptions) {
         talk::say(&format!("left out: {}: {}", bad.place(), bad.problem));
     }
     if imported.bad.len() > BAD_LINES_SHOWN_MAX {
-        talk::say(&format!("left out: {} more", imported.bad.len() - BAD_LINES_SHOWN_MAX));
+        talk::say(&format!(
+            "left out: {} more",
+            imported.bad.len() - BAD_LINES_SHOWN_MAX
+        ));
     }
     if let Some(us) = imported.clock_resolution_us {
-        let seconds = us as f64 / 1e6;
+        let milliseconds = us / 1_000;
         talk::say(&format!(
-            "the clock of this trace steps by about {seconds} s: burstiness below {} s is unknown",
-            seconds * 3.0
+            "the clock of this trace steps by about {milliseconds} ms: burstiness below {} ms is \
+             unknown",
+            milliseconds * 3
         ));
     }
     for loss in &imported.losses {

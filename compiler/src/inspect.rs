@@ -29,10 +29,18 @@ fn of_capture(segments: &[PathBuf]) -> Result<Value, Error> {
         let (reader, footer) = source::open(segment)?;
         footers.add(&footer);
         rows += reader.row_count();
+        // Arrow's own copy of the schema says nothing that the columns do not.
+        let own = |key: &String| key.as_str() != "ARROW:schema";
+        let keys: Map<String, Value> = reader
+            .footer()
+            .iter()
+            .filter(|(key, _)| own(key))
+            .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
+            .collect();
         files.push(json!({
             "file": segment.file_name().unwrap_or_default().to_string_lossy(),
             "rows": reader.row_count(),
-            "footer": reader.footer(),
+            "footer": keys,
         }));
         for batch in reader {
             for exchange in batch? {
@@ -144,7 +152,14 @@ fn plain(value: &Value) -> String {
 }
 
 fn flat(fields: &Map<String, Value>) -> String {
-    let known = fields.iter().filter(|(_, value)| !value.is_null());
-    let items: Vec<String> = known.map(|(key, value)| format!("{key} {}", plain(value))).collect();
+    let said = |value: &Value| match value {
+        Value::Null => false,
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    };
+    let known = fields.iter().filter(|(_, value)| said(value));
+    let items: Vec<String> = known
+        .map(|(key, value)| format!("{key} {}", plain(value)))
+        .collect();
     items.join(", ")
 }

@@ -29,7 +29,9 @@ where
             .collect();
         let mut results = Vec::with_capacity(total);
         for worker in workers {
-            let part = worker.join().map_err(|_| Error::bug("worker thread", "panicked"))?;
+            let part = worker
+                .join()
+                .map_err(|_| Error::bug("worker thread", "panicked"))?;
             results.extend(part);
         }
         Ok(results)

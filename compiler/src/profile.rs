@@ -47,7 +47,16 @@ pub fn of(
         [] => capacities(&population),
         capacities => capacities.to_vec(),
     };
-    Ok((profile(&population, &Options { capacities_blocks, windows_s }), findings))
+    Ok((
+        profile(
+            &population,
+            &Options {
+                capacities_blocks,
+                windows_s,
+            },
+        ),
+        findings,
+    ))
 }
 
 /// Powers of two, the largest of which holds every block.
@@ -92,7 +101,10 @@ fn of_set(dir: &Path) -> Result<(Population, Vec<String>), Error> {
     let manifest = store::manifest(dir)?;
     let turns = store::turns(dir)?;
     let clock = manifest.semantics.clock_resolution_us;
-    Ok((Population::of_turns(&turns, manifest.block_tokens, clock), manifest.findings))
+    Ok((
+        Population::of_turns(&turns, manifest.block_tokens, clock),
+        manifest.findings,
+    ))
 }
 
 /// A run knows when and how long; what the prompts shared is in its set.
@@ -108,8 +120,12 @@ fn of_run(dir: &Path) -> Result<(Population, Vec<String>), Error> {
     }
     turns.sort_by_key(|turn| turn.arrival_us);
     let sessions = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
-    let population =
-        Population { turns, sessions, block_tokens: None, clock_resolution_us: None };
+    let population = Population {
+        turns,
+        sessions,
+        block_tokens: None,
+        clock_resolution_us: None,
+    };
     Ok((population, account.findings))
 }
 

@@ -74,7 +74,10 @@ pub struct Tokens {
 
 impl Default for Tokens {
     fn default() -> Self {
-        Self { tokenizer: AUTO.to_owned(), block_tokens: BLOCK_TOKENS_DEFAULT }
+        Self {
+            tokenizer: AUTO.to_owned(),
+            block_tokens: BLOCK_TOKENS_DEFAULT,
+        }
     }
 }
 
@@ -140,7 +143,9 @@ pub const RATE_RECORDED: &str = "recorded";
 
 impl Default for Arrange {
     fn default() -> Self {
-        Self { rate: RATE_RECORDED.to_owned() }
+        Self {
+            rate: RATE_RECORDED.to_owned(),
+        }
     }
 }
 
@@ -251,12 +256,10 @@ impl Select {
 
     fn check_share(&self) -> Result<(), String> {
         match self.token_share {
-            Some(share) if !(share > 0.0 && share <= 1.0) => {
-                Err(format!("select.token_share: {share}, allowed is more than 0, up to 1"))
-            }
-            _ if self.tokens == Some(0) => {
-                Err("select.tokens: 0, allowed is 1 or more".to_owned())
-            }
+            Some(share) if !(share > 0.0 && share <= 1.0) => Err(format!(
+                "select.token_share: {share}, allowed is more than 0, up to 1"
+            )),
+            _ if self.tokens == Some(0) => Err("select.tokens: 0, allowed is 1 or more".to_owned()),
             _ => Ok(()),
         }
     }
@@ -264,8 +267,10 @@ impl Select {
     /// The window in microseconds: start and end, after the source's first arrival.
     pub fn window(&self) -> Result<(i64, i64), String> {
         let Some(window) = &self.window else {
-            return Err("select.window: missing; give window = { start = \"0s\", length = \"5m\" }"
-                .to_owned());
+            return Err(
+                "select.window: missing; give window = { start = \"0s\", length = \"5m\" }"
+                    .to_owned(),
+            );
         };
         let start = duration_us("select.window.start", &window.start)?;
         let length = duration_us("select.window.length", &window.length)?;
@@ -303,7 +308,10 @@ mod tests {
         let cases = [
             ("sead = 1", "sead"),
             ("name = \"../x\"", "name: `../x`"),
-            ("[tokens]\ntokenizer = \"bytes:3\"", "allowed are `auto` and `bytes:4`"),
+            (
+                "[tokens]\ntokenizer = \"bytes:3\"",
+                "allowed are `auto` and `bytes:4`",
+            ),
             ("[tokens]\nblock_tokens = 0", "1 or more"),
             ("[arrange]\nrate = \"stress\"", "allows `recorded` only"),
             ("[select]\ntoken_share = 1.5", "up to 1"),

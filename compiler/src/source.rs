@@ -55,7 +55,11 @@ pub fn capture(path: &Path) -> Result<Vec<PathBuf>, Error> {
         }
     }
     let segments = segments(path)?;
-    if segments.is_empty() { Err(no_segments(path)) } else { Ok(segments) }
+    if segments.is_empty() {
+        Err(no_segments(path))
+    } else {
+        Ok(segments)
+    }
 }
 
 fn no_segments(path: &Path) -> Error {
@@ -149,7 +153,11 @@ impl Footers {
                 us as f64 / 1e6
             ));
         }
-        findings.extend(self.import_losses.iter().map(|loss| format!("not in the trace: {loss}")));
+        findings.extend(
+            self.import_losses
+                .iter()
+                .map(|loss| format!("not in the trace: {loss}")),
+        );
         findings
     }
 }

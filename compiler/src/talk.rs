@@ -19,13 +19,24 @@ pub(crate) fn data(text: &str) -> Result<(), Error> {
     let mut stdout = std::io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())
-        .and_then(|()| if text.ends_with('\n') { Ok(()) } else { stdout.write_all(b"\n") })
+        .and_then(|()| {
+            if text.ends_with('\n') {
+                Ok(())
+            } else {
+                stdout.write_all(b"\n")
+            }
+        })
         .and_then(|()| stdout.flush());
     match written {
         Err(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(cause) => Err(Error::io(Path::new("stdout"), cause)),
         Ok(()) => Ok(()),
     }
+}
+
+/// Whether data goes to a terminal, and nobody asked for it without color.
+pub(crate) fn in_color() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
 /// Writes a value to stdout as indented JSON.
@@ -53,14 +64,19 @@ pub(crate) struct Progress {
 impl Progress {
     /// Starts a silent line.
     pub(crate) fn new() -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), shown: false }
+        Self {
+            terminal: std::io::stderr().is_terminal(),
+            shown: false,
+        }
     }
 
     /// Shows where the work is.
     pub(crate) fn show(&mut self, text: &str) {
         if self.terminal {
             let mut stderr = std::io::stderr().lock();
-            self.shown = write!(stderr, "\r\x1b[K{text}").and_then(|()| stderr.flush()).is_ok();
+            self.shown = write!(stderr, "\r\x1b[K{text}")
+                .and_then(|()| stderr.flush())
+                .is_ok();
         }
     }
 
@@ -68,7 +84,9 @@ impl Progress {
     pub(crate) fn clear(&mut self) {
         if self.shown {
             let mut stderr = std::io::stderr().lock();
-            self.shown = write!(stderr, "\r\x1b[K").and_then(|()| stderr.flush()).is_err();
+            self.shown = write!(stderr, "\r\x1b[K")
+                .and_then(|()| stderr.flush())
+                .is_err();
         }
     }
 }

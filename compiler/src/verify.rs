@@ -29,7 +29,10 @@ pub struct Findings {
 
 impl Findings {
     fn of(kind: &str) -> Self {
-        Self { kind: kind.to_owned(), ..Self::default() }
+        Self {
+            kind: kind.to_owned(),
+            ..Self::default()
+        }
     }
 
     fn fault(&mut self, subject: impl std::fmt::Display, problem: impl std::fmt::Display) {
@@ -56,16 +59,30 @@ fn verify_run(dir: &Path) -> Result<Findings, Error> {
     let dispatches = run::dispatches(dir)?;
     findings.rows = dispatches.len() as u64;
     if !opened.account.balances() {
-        findings.fault(run::RUN, "the account does not balance: due = sent + not sent, sent = answered + failed");
+        findings.fault(
+            run::RUN,
+            "the account does not balance: due = sent + not sent, sent = answered + failed",
+        );
     }
     if opened.account.due != findings.rows {
-        let problem =
-            format!("{} dispatches are due, {} has {}", opened.account.due, run::TURNS, findings.rows);
+        let problem = format!(
+            "{} dispatches are due, {} has {}",
+            opened.account.due,
+            run::TURNS,
+            findings.rows
+        );
         findings.fault(run::RUN, problem);
     }
-    let sent = dispatches.iter().filter(|dispatch| dispatch.sent_us.is_some()).count() as u64;
+    let sent = dispatches
+        .iter()
+        .filter(|dispatch| dispatch.sent_us.is_some())
+        .count() as u64;
     if opened.account.sent != sent {
-        let problem = format!("{} were sent, {} has {sent}", opened.account.sent, run::TURNS);
+        let problem = format!(
+            "{} were sent, {} has {sent}",
+            opened.account.sent,
+            run::TURNS
+        );
         findings.fault(run::RUN, problem);
     }
     for dispatch in &dispatches {
@@ -73,7 +90,10 @@ fn verify_run(dir: &Path) -> Result<Findings, Error> {
             findings.fault(format!("turn {}", dispatch.turn_id), "was sent early");
         }
         if dispatch.sent_us.is_none() && dispatch.not_sent_reason.is_none() {
-            findings.fault(format!("turn {}", dispatch.turn_id), "was not sent, for no reason");
+            findings.fault(
+                format!("turn {}", dispatch.turn_id),
+                "was not sent, for no reason",
+            );
         }
     }
     Ok(findings)
@@ -86,15 +106,31 @@ pub fn run(args: VerifyArgs) -> Result<Answer, Error> {
         OutputFormat::Json => talk::json(&findings)?,
         OutputFormat::Text => talk::data(&text(&args.path, &findings))?,
     }
-    Ok(if findings.faults.is_empty() { Answer::Yes } else { Answer::No })
+    Ok(if findings.faults.is_empty() {
+        Answer::Yes
+    } else {
+        Answer::No
+    })
 }
 
 fn text(path: &str, findings: &Findings) -> String {
-    let Findings { kind, rows, faults, more_faults } = findings;
-    let mut text: String = faults.iter().map(|fault| format!("fault: {fault}\n")).collect();
+    let Findings {
+        kind,
+        rows,
+        faults,
+        more_faults,
+    } = findings;
+    let mut text: String = faults
+        .iter()
+        .map(|fault| format!("fault: {fault}\n"))
+        .collect();
     if *more_faults > 0 {
         text.push_str(&format!("fault: {more_faults} more\n"));
     }
-    let verdict = if faults.is_empty() { "is whole" } else { "is not what it should be" };
+    let verdict = if faults.is_empty() {
+        "is whole"
+    } else {
+        "is not what it should be"
+    };
     format!("{text}{path}: {kind} of {rows} rows {verdict}\n")
 }

@@ -9,7 +9,11 @@ pub(crate) struct Account(Stage);
 impl Account {
     /// Opens the account of a stage that was given `read` rows.
     pub(crate) fn new(name: &str, read: usize) -> Self {
-        Self(Stage { name: name.to_owned(), read: read as u64, ..Stage::default() })
+        Self(Stage {
+            name: name.to_owned(),
+            read: read as u64,
+            ..Stage::default()
+        })
     }
 
     /// Keeps the rows for which `keep` holds; the others are left for `reason`.
@@ -37,7 +41,10 @@ impl Account {
     /// Closes the account with the rows that were passed on.
     pub(crate) fn close(mut self, taken: usize) -> Stage {
         self.0.taken = taken as u64;
-        debug_assert_eq!(self.0.read, self.0.taken + self.0.left.values().sum::<u64>());
+        debug_assert_eq!(
+            self.0.read,
+            self.0.taken + self.0.left.values().sum::<u64>()
+        );
         self.0
     }
 }

@@ -4,8 +4,9 @@
 //! that a quiet beginning stays quiet. Other rates will move the starts of sessions only; think
 //! times are never scaled.
 
+use super::Prepared;
 use super::row::{Params, Row};
-use super::sessionize::{Link, Sessions};
+use super::sessionize::Link;
 use truetape_schemas::set::Turn;
 
 /// Turns, and the rows they come from.
@@ -18,7 +19,8 @@ pub(crate) struct Arranged {
 }
 
 /// Makes turns of the rows whose sessions were taken.
-pub(crate) fn arrange(rows: &[Row], sessions: &Sessions, taken: &[bool]) -> Arranged {
+pub(crate) fn arrange(prepared: &Prepared, taken: &[bool]) -> Arranged {
+    let (rows, sessions) = (&prepared.ingested.rows, &prepared.sessions);
     let chosen: Vec<usize> = sessions
         .links
         .iter()
@@ -51,10 +53,14 @@ pub(crate) fn arrange(rows: &[Row], sessions: &Sessions, taken: &[bool]) -> Arra
             link_evidence: link.evidence.map(|evidence| evidence.name().to_owned()),
             link_confidence: link.confidence,
             session_rule: session_rule(row, link),
+            block_hashes: prepared.blocks(*at),
             ..turn(row)
         })
     });
-    Arranged { turns: turns.collect(), rows: chosen }
+    Arranged {
+        turns: turns.collect(),
+        rows: chosen,
+    }
 }
 
 /// Think time: from the end of what the turn waited for to its own arrival.
@@ -74,8 +80,22 @@ fn session_rule(row: &Row, link: &Link) -> String {
 /// What a row says about its turn, whatever its session.
 fn turn(row: &Row) -> Turn {
     let params = row.params.as_deref().cloned().unwrap_or_default();
-    let Params { max_tokens, min_tokens, temperature, top_p, n, .. } = params;
-    let Params { stop, ignore_eos, seed, response_format, tool_count, .. } = params;
+    let Params {
+        max_tokens,
+        min_tokens,
+        temperature,
+        top_p,
+        n,
+        ..
+    } = params;
+    let Params {
+        stop,
+        ignore_eos,
+        seed,
+        response_format,
+        tool_count,
+        ..
+    } = params;
     Turn {
         method: row.method.to_string(),
         path: row.path.to_string(),
@@ -97,7 +117,6 @@ fn turn(row: &Row) -> Turn {
         response_format,
         tool_count,
         block_tokens: row.block_tokens.and_then(|n| i32::try_from(n).ok()),
-        block_hashes: (!row.blocks.is_empty()).then(|| row.blocks.clone()),
         recorded_outcome: row.outcome,
         recorded_status: row.status,
         recorded_ttft_us: row.ttft_us,

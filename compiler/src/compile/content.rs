@@ -37,7 +37,10 @@ impl Notes {
     }
 
     fn findings(self) -> Vec<String> {
-        self.0.into_iter().map(|(what, n)| format!("{n} turns: {what}")).collect()
+        self.0
+            .into_iter()
+            .map(|(what, n)| format!("{n} turns: {what}"))
+            .collect()
     }
 }
 
@@ -56,7 +59,7 @@ pub(crate) fn make(
         let maker = text::Maker::new(ingested, tokenized, recipe);
         maker.fill(arranged, &mut parts, &mut notes, threads)?;
     }
-    trace::fill(arranged, ingested, recipe, &mut parts, &mut notes);
+    trace::fill(arranged, recipe, &mut parts, &mut notes);
     if kind == ContentKind::Verbatim && parts.is_empty() {
         return Err(Error::config(
             "recipe",

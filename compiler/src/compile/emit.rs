@@ -6,7 +6,9 @@
 use super::content::parts::Parts;
 use crate::error::Error;
 use std::path::{Path, PathBuf};
-use truetape_schemas::file::{READ_BATCH_ROWS, Writer, rename_durably, sync_parent, write_atomically};
+use truetape_schemas::file::{
+    READ_BATCH_ROWS, Writer, rename_durably, sync_parent, write_atomically,
+};
 use truetape_schemas::ids::DIGEST_SHORT_CHARS;
 use truetape_schemas::report::Report;
 use truetape_schemas::set::manifest::Manifest;
@@ -20,7 +22,11 @@ const CONTENT_BATCH_BYTES_MAX: usize = 4 << 20;
 /// Whether the store holds this very set already.
 pub(crate) fn existing(store: &Path, name: &str, digest: &str) -> Result<Option<Manifest>, Error> {
     let dir = store::set_dir(store, name, digest);
-    if !dir.join(store::MANIFEST).try_exists().map_err(|cause| Error::io(&dir, cause))? {
+    if !dir
+        .join(store::MANIFEST)
+        .try_exists()
+        .map_err(|cause| Error::io(&dir, cause))?
+    {
         return Ok(None);
     }
     let manifest = store::manifest(&dir)?;
@@ -52,7 +58,10 @@ pub(crate) fn emit(
     write_turns(&aside.join(store::TURNS), turns)?;
     write_content(&aside.join(store::CONTENT), parts)?;
     write_json(&aside.join(store::FIDELITY), report)?;
-    write_atomically(&aside.join(store::CARD), card::render(manifest, report).as_bytes())?;
+    write_atomically(
+        &aside.join(store::CARD),
+        card::render(manifest, report).as_bytes(),
+    )?;
     write_json(&aside.join(store::MANIFEST), manifest)?;
     sync_parent(&aside.join(store::MANIFEST))?;
     // A directory there that is not a set is what a crash of another tool left.

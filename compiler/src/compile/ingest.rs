@@ -66,13 +66,22 @@ const SECRET_CONTEXT: &str = "truetape 2026 content secret v1";
 
 /// Reads captures.
 pub(crate) fn ingest(captures: &[Vec<PathBuf>], threads: usize) -> Result<Ingested, Error> {
-    let mut ingest = Ingest { threads, ..Ingest::default() };
+    let mut ingest = Ingest {
+        threads,
+        ..Ingest::default()
+    };
     let mut sources = Vec::new();
     for capture in captures {
         sources.push(ingest.capture(capture)?);
     }
     sources.sort();
-    let Ingest { mut rows, segments, footers, mut digests, .. } = ingest;
+    let Ingest {
+        mut rows,
+        segments,
+        footers,
+        mut digests,
+        ..
+    } = ingest;
     digests.sort_unstable();
     let secret = Secret(blake3::derive_key(SECRET_CONTEXT, digests.as_flattened()));
     rows.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -85,18 +94,31 @@ pub(crate) fn ingest(captures: &[Vec<PathBuf>], threads: usize) -> Result<Ingest
     };
     account.keep(&mut rows, "not_inference", is_inference);
     let stage = account.close(rows.len());
-    Ok(Ingested { rows, segments, stage, sources, footers, findings, secret })
+    Ok(Ingested {
+        rows,
+        segments,
+        stage,
+        sources,
+        footers,
+        findings,
+        secret,
+    })
 }
 
 /// Two taps on one path, or a capture named twice, are not two requests.
 fn leave_duplicates(rows: &mut Vec<Row>, account: &mut Account) {
     let mut seen: HashSet<String> = HashSet::with_capacity(rows.len());
-    account.keep(rows, "duplicate", |row| seen.insert(row.exchange_id.clone()));
+    account.keep(rows, "duplicate", |row| {
+        seen.insert(row.exchange_id.clone())
+    });
 }
 
 /// Replayed traffic is not production; a capture of nothing else is what the user asked for.
 fn leave_replayed(rows: &mut Vec<Row>, account: &mut Account, findings: &mut Vec<String>) {
-    let runs: BTreeSet<Name> = rows.iter().filter_map(|row| row.replay_run.clone()).collect();
+    let runs: BTreeSet<Name> = rows
+        .iter()
+        .filter_map(|row| row.replay_run.clone())
+        .collect();
     if runs.is_empty() {
         return;
     }
@@ -105,7 +127,10 @@ fn leave_replayed(rows: &mut Vec<Row>, account: &mut Account, findings: &mut Vec
         return;
     }
     let runs: Vec<&str> = runs.iter().map(AsRef::as_ref).collect();
-    findings.push(format!("captured from replayed traffic, run {}", runs.join(", ")));
+    findings.push(format!(
+        "captured from replayed traffic, run {}",
+        runs.join(", ")
+    ));
 }
 
 #[derive(Default)]
@@ -155,13 +180,13 @@ impl Ingest {
             })?;
             for (exchange, (digest, extra)) in batch.into_iter().zip(read) {
                 digests.push(digest);
-                self.rows.push(row(exchange, extra, position, &mut self.names));
+                self.rows
+                    .push(row(exchange, extra, position, &mut self.names));
             }
         }
         progress.clear();
         Ok(())
     }
-
 }
 
 /// The digest of a row: its columns as JSON, and its bodies as they are. The bodies are dropped

@@ -4,23 +4,28 @@ use super::row::Row;
 use super::sessionize::Sessions;
 use truetape_fidelity::population::{Population, PopulationTurn};
 
-/// The population of all rows. Times count from the first arrival.
+/// The population of all rows, in the same order. Times count from the first arrival.
+///
+/// The blocks move here from the rows: they are most of what a source weighs.
 pub(crate) fn of_rows(
-    rows: &[Row],
+    rows: &mut [Row],
     sessions: &Sessions,
     block_tokens: Option<u32>,
     clock_resolution_us: Option<i64>,
 ) -> Population {
     let zero = rows.first().map_or(0, |row| row.arrival);
-    let turns = rows.iter().zip(&sessions.links).map(|(row, link)| PopulationTurn {
-        session: link.session,
-        arrival_us: row.arrival - zero,
-        end_us: row.end().map(|end| end - zero),
-        input_tokens: count(row.input_tokens),
-        output_tokens: count(row.output_tokens),
-        cached_tokens: count(row.cached_tokens),
-        blocks: row.blocks.clone(),
-    });
+    let turns = rows
+        .iter_mut()
+        .zip(&sessions.links)
+        .map(|(row, link)| PopulationTurn {
+            session: link.session,
+            arrival_us: row.arrival - zero,
+            end_us: row.end().map(|end| end - zero),
+            input_tokens: count(row.input_tokens),
+            output_tokens: count(row.output_tokens),
+            cached_tokens: count(row.cached_tokens),
+            blocks: std::mem::take(&mut row.blocks),
+        });
     Population {
         turns: turns.collect(),
         sessions: u32::try_from(sessions.names.len()).unwrap_or(u32::MAX),

@@ -59,10 +59,11 @@ fn text(exchange: &Exchange, dialect: Dialect, body: &[u8]) -> Option<Text> {
 /// Renders the prompt of a request body as the reference engine does; none where it holds none.
 pub(crate) fn render(dialect: Dialect, body: &Value) -> Option<Vec<u8>> {
     match dialect {
-        Dialect::OpenaiChat => body.get("messages")?.is_array().then(|| tokens::render_chat(body)),
-        Dialect::OpenaiCompletions => {
-            body.get("prompt")?.as_str().map(tokens::render_completion)
-        }
+        Dialect::OpenaiChat => body
+            .get("messages")?
+            .is_array()
+            .then(|| tokens::render_chat(body)),
+        Dialect::OpenaiCompletions => body.get("prompt")?.as_str().map(tokens::render_completion),
         Dialect::Trace | Dialect::Unknown => None,
     }
 }
@@ -70,7 +71,9 @@ pub(crate) fn render(dialect: Dialect, body: &Value) -> Option<Vec<u8>> {
 /// The answer as a client appends it to its history: the strongest tie between two requests.
 fn answer(exchange: &Exchange, dialect: Dialect) -> Option<u64> {
     let body = exchange.response_body.as_deref()?;
-    let status = u16::try_from(exchange.status?).ok().filter(|status| *status < 400)?;
+    let status = u16::try_from(exchange.status?)
+        .ok()
+        .filter(|status| *status < 400)?;
     let content_type = header(&exchange.response_headers, "content-type");
     let encoding = exchange.response_encoding.as_deref();
     let mut reader = ResponseReader::new(dialect, status, content_type, encoding);
@@ -80,17 +83,25 @@ fn answer(exchange: &Exchange, dialect: Dialect) -> Option<u64> {
 }
 
 fn is_probe(exchange: &Exchange, body: &Value) -> bool {
-    let Some([message]) = body.get("messages").and_then(Value::as_array).map(Vec::as_slice) else {
+    let Some([message]) = body
+        .get("messages")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+    else {
         return false;
     };
-    let Some(content) = message.get("content").and_then(Value::as_str) else { return false };
+    let Some(content) = message.get("content").and_then(Value::as_str) else {
+        return false;
+    };
     let said = content.trim().to_ascii_lowercase();
     let one_token = exchange.max_tokens == Some(1) && content.len() <= PROBE_BYTES_MAX;
     one_token || PROBES.contains(&said.as_str())
 }
 
 fn header<'a>(headers: &'a [Header], name: &str) -> Option<&'a str> {
-    let found = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+    let found = headers
+        .iter()
+        .find(|header| header.name.eq_ignore_ascii_case(name));
     found.map(|header| header.value.as_str())
 }
 

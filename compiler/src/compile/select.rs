@@ -54,7 +54,13 @@ pub(crate) fn select(
     let units = units(rows, sessions, seed);
     let taken = choose(&units, recipe)?;
     let total: u64 = units.iter().map(|unit| unit.tokens).sum();
-    let chosen = || units.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(unit, _)| unit);
+    let chosen = || {
+        units
+            .iter()
+            .zip(&taken)
+            .filter(|(_, taken)| **taken)
+            .map(|(unit, _)| unit)
+    };
     let turns: usize = chosen().map(|unit| unit.turns).sum();
     let tokens: u64 = chosen().map(|unit| unit.tokens).sum();
     if turns == 0 {
@@ -74,7 +80,13 @@ pub(crate) fn select(
         Method::Window => (Some(real), Some(1.0)),
     };
     let findings = findings(recipe, budget(recipe, total), tokens);
-    Ok(Selected { stage: account.close(turns), taken, share, rate_share, findings })
+    Ok(Selected {
+        stage: account.close(turns),
+        taken,
+        share,
+        rate_share,
+        findings,
+    })
 }
 
 fn nothing(recipe: &Select, sessions: usize) -> String {
@@ -91,7 +103,9 @@ fn units(rows: &[Row], sessions: &Sessions, seed: u64) -> Vec<Unit> {
     let zero = rows.first().map_or(0, |row| row.arrival);
     let mut units = vec![Unit::default(); sessions.names.len()];
     for (row, link) in rows.iter().zip(&sessions.links) {
-        let Some(unit) = units.get_mut(link.session as usize) else { continue };
+        let Some(unit) = units.get_mut(link.session as usize) else {
+            continue;
+        };
         if unit.turns == 0 {
             // The client's own key, not what the session is called: that may be keyed.
             let name = row.session_key.as_deref().unwrap_or(&row.exchange_id);
@@ -111,9 +125,13 @@ pub(crate) fn choose(units: &[Unit], recipe: &Select) -> Result<Vec<bool>, Error
     match recipe.method {
         Method::All => Ok(vec![true; units.len()]),
         Method::Window => {
-            let (start, end) =
-                recipe.window().map_err(|problem| Error::config("recipe", problem))?;
-            Ok(units.iter().map(|unit| (start..end).contains(&unit.start_us)).collect())
+            let (start, end) = recipe
+                .window()
+                .map_err(|problem| Error::config("recipe", problem))?;
+            Ok(units
+                .iter()
+                .map(|unit| (start..end).contains(&unit.start_us))
+                .collect())
         }
         Method::Sessions => {
             let total = units.iter().map(|unit| unit.tokens).sum();
@@ -181,7 +199,12 @@ mod tests {
     }
 
     fn sum(units: &[Unit], taken: &[bool]) -> u64 {
-        units.iter().zip(taken).filter(|(_, taken)| **taken).map(|(unit, _)| unit.tokens).sum()
+        units
+            .iter()
+            .zip(taken)
+            .filter(|(_, taken)| **taken)
+            .map(|(unit, _)| unit.tokens)
+            .sum()
     }
 
     proptest! {

@@ -66,7 +66,13 @@ pub(crate) fn sessionize(rows: &[Row], secret: &Secret) -> Sessions {
     }
     let stage = close(rows, &links, kinds);
     let (unlinked_share, findings) = unlinked(rows, &links);
-    Sessions { links, names, stage, unlinked_share, findings }
+    Sessions {
+        links,
+        names,
+        stage,
+        unlinked_share,
+        findings,
+    }
 }
 
 /// What is known of the rows so far.
@@ -97,7 +103,9 @@ impl<'a> State<'a> {
         }
         let tie = self.tie(row);
         let parent = tie.map(|tie| tie.parent);
-        let depth = parent.and_then(|parent| links.get(parent)).map_or(1, |link| link.depth + 1);
+        let depth = parent
+            .and_then(|parent| links.get(parent))
+            .map_or(1, |link| link.depth + 1);
         // Without history, the order inside a session that the client named is all there is.
         let depends_on = match parent {
             Some(parent) => self.ended(parent, row),
@@ -106,7 +114,9 @@ impl<'a> State<'a> {
         let external = tie.is_none() && row.previous_response_id.is_some();
         Link {
             parent,
-            evidence: tie.map(|tie| tie.evidence).or(external.then_some(Evidence::External)),
+            evidence: tie
+                .map(|tie| tie.evidence)
+                .or(external.then_some(Evidence::External)),
             confidence: tie.map(|tie| tie.confidence),
             depends_on,
             depth,
@@ -130,7 +140,11 @@ impl<'a> State<'a> {
         let by_response = row.previous_response_id.as_deref().and_then(|id| {
             let parent = *self.responses.get(id)?;
             let key = self.rows.get(parent)?.session_key.as_ref();
-            messages::keys_agree(row.session_key.as_ref(), key).then_some(Tie { parent, evidence: Evidence::ResponseId, confidence: 1.0 })
+            messages::keys_agree(row.session_key.as_ref(), key).then_some(Tie {
+                parent,
+                evidence: Evidence::ResponseId,
+                confidence: 1.0,
+            })
         });
         by_response
             .or_else(|| self.messages.parent(row, self.rows))
@@ -146,13 +160,19 @@ impl<'a> State<'a> {
         let earlier = self.by_key.get(row.session_key.as_ref()?)?;
         let mut latest = earlier.iter().rev().take(LOOK_BACK_MAX);
         let parent = *latest.find(|at| self.ended(**at, row).is_some())?;
-        Some(Tie { parent, evidence: Evidence::SessionId, confidence: 0.5 })
+        Some(Tie {
+            parent,
+            evidence: Evidence::SessionId,
+            confidence: 0.5,
+        })
     }
 
     /// In a named session, the turn that ended last before this one began.
     fn latest_ended_before(&self, row: &Row) -> Option<usize> {
         let earlier = self.by_key.get(row.session_key.as_ref()?)?.iter().rev();
-        let ended = earlier.take(LOOK_BACK_MAX).filter_map(|other| self.ended(*other, row));
+        let ended = earlier
+            .take(LOOK_BACK_MAX)
+            .filter_map(|other| self.ended(*other, row));
         ended.max_by_key(|other| (self.rows.get(*other).and_then(Row::end), *other))
     }
 
@@ -205,7 +225,9 @@ fn mark_kinds(rows: &[Row], links: &mut [Link]) -> Kinds {
 fn is_small(row: &Row) -> bool {
     row.is_chat()
         && row.params.as_ref().is_some_and(|params| {
-            params.max_tokens.is_some_and(|max| max <= UTILITY_TOKENS_MAX)
+            params
+                .max_tokens
+                .is_some_and(|max| max <= UTILITY_TOKENS_MAX)
                 && params.tool_count.unwrap_or(0) == 0
         })
 }
@@ -247,7 +269,14 @@ fn unlinked(rows: &[Row], links: &[Link]) -> (Option<f64>, Vec<String>) {
         "{missing} of {n} requests that bring history have no parent in the captures: what is said \
          about sessions is unsure"
     );
-    (Some(share), if share > UNLINKED_SHARE_MAX { vec![finding] } else { Vec::new() })
+    (
+        Some(share),
+        if share > UNLINKED_SHARE_MAX {
+            vec![finding]
+        } else {
+            Vec::new()
+        },
+    )
 }
 
 #[cfg(test)]

@@ -41,7 +41,10 @@ struct Ratios {
 
 impl Ratios {
     fn of(&self, model: Option<&Name>) -> f64 {
-        self.by_model.get(&model.cloned()).copied().unwrap_or(self.overall)
+        self.by_model
+            .get(&model.cloned())
+            .copied()
+            .unwrap_or(self.overall)
     }
 }
 
@@ -55,13 +58,25 @@ pub(crate) fn tokenize(
     let mut account = Account::new("tokenize", rows.len());
     let text_rows = rows.iter().filter(|row| row.text.is_some()).count();
     account.mark("text", text_rows);
-    account.mark("trace_blocks", rows.iter().filter(|row| !row.blocks.is_empty()).count());
+    account.mark(
+        "trace_blocks",
+        rows.iter().filter(|row| !row.blocks.is_empty()).count(),
+    );
     let mut findings = Vec::new();
     let traced = traced_block_tokens(rows)?;
     if text_rows == 0 {
-        let tokenizer = Tokenizer { name: "trace".to_owned(), ..Tokenizer::default() };
+        let tokenizer = Tokenizer {
+            name: "trace".to_owned(),
+            ..Tokenizer::default()
+        };
         let stage = account.close(rows.len());
-        return Ok(Tokenized { tokenizer, exact: false, block_tokens: traced, stage, findings });
+        return Ok(Tokenized {
+            tokenizer,
+            exact: false,
+            block_tokens: traced,
+            stage,
+            findings,
+        });
     }
     let (tokenizer, ratios) = choose(rows, &recipe.tokens.tokenizer, &mut findings);
     let exact = tokenizer.name == BYTES_4;
@@ -80,7 +95,13 @@ pub(crate) fn tokenize(
     };
     fill_blocks(ingested, threads, block_tokens, hash)?;
     let stage = account.close(ingested.rows.len());
-    Ok(Tokenized { tokenizer, exact, block_tokens: Some(block_tokens), stage, findings })
+    Ok(Tokenized {
+        tokenizer,
+        exact,
+        block_tokens: Some(block_tokens),
+        stage,
+        findings,
+    })
 }
 
 fn block_key(secret: &Secret, seed: u64) -> BlockKey {
@@ -97,7 +118,10 @@ fn traced_block_tokens(rows: &[Row]) -> Result<Option<u32>, Error> {
         let sizes: Vec<String> = sizes.iter().map(u32::to_string).collect();
         return Err(Error::data(
             "captures",
-            format!("blocks of {} tokens, wanted one size; compile them apart", sizes.join(" and ")),
+            format!(
+                "blocks of {} tokens, wanted one size; compile them apart",
+                sizes.join(" and ")
+            ),
         ));
     }
     Ok(sizes.first().copied())
@@ -114,7 +138,9 @@ fn reported(rows: &[Row]) -> impl Iterator<Item = (&Row, f64, f64)> {
 fn choose(rows: &[Row], wanted: &str, findings: &mut Vec<String>) -> (Tokenizer, Ratios) {
     let known = reported(rows).count();
     let counted = |bytes: f64| (bytes / BYTES_PER_TOKEN as f64).ceil();
-    let exact = reported(rows).filter(|(_, bytes, tokens)| counted(*bytes) == *tokens).count();
+    let exact = reported(rows)
+        .filter(|(_, bytes, tokens)| counted(*bytes) == *tokens)
+        .count();
     let is_exact = exact as f64 >= EXACT_SHARE_MIN * known as f64;
     if known == 0 {
         findings.push(
@@ -129,7 +155,10 @@ fn choose(rows: &[Row], wanted: &str, findings: &mut Vec<String>) -> (Tokenizer,
         ));
     }
     if wanted != AUTO || is_exact {
-        let ratios = Ratios { by_model: HashMap::new(), overall: BYTES_PER_TOKEN as f64 };
+        let ratios = Ratios {
+            by_model: HashMap::new(),
+            overall: BYTES_PER_TOKEN as f64,
+        };
         let error = error(rows, &ratios);
         return (tokenizer(BYTES_4, BYTES_PER_TOKEN as f64, error), ratios);
     }
@@ -147,7 +176,11 @@ fn choose(rows: &[Row], wanted: &str, findings: &mut Vec<String>) -> (Tokenizer,
 
 fn tokenizer(name: &str, bytes_per_token: f64, calibration_error: Option<f64>) -> Tokenizer {
     let bytes_per_token = Some(bytes_per_token);
-    Tokenizer { name: name.to_owned(), bytes_per_token, calibration_error }
+    Tokenizer {
+        name: name.to_owned(),
+        bytes_per_token,
+        calibration_error,
+    }
 }
 
 /// Bytes over tokens, for each model and for all.
@@ -157,9 +190,17 @@ fn calibrate(rows: &[Row]) -> Ratios {
         let sum = sums.entry(row.model.clone()).or_default();
         *sum = (sum.0 + bytes, sum.1 + tokens);
     }
-    let (bytes, tokens) = sums.values().fold((0.0, 0.0), |all, sum| (all.0 + sum.0, all.1 + sum.1));
-    let by_model = sums.into_iter().map(|(model, sum)| (model, sum.0 / sum.1)).collect();
-    Ratios { by_model, overall: bytes / tokens }
+    let (bytes, tokens) = sums
+        .values()
+        .fold((0.0, 0.0), |all, sum| (all.0 + sum.0, all.1 + sum.1));
+    let by_model = sums
+        .into_iter()
+        .map(|(model, sum)| (model, sum.0 / sum.1))
+        .collect();
+    Ratios {
+        by_model,
+        overall: bytes / tokens,
+    }
 }
 
 /// Mean absolute relative error against reported usage.
@@ -194,12 +235,17 @@ fn fill_blocks(
 ) -> Result<(), Error> {
     let rows = &ingested.rows;
     let index = text_index(rows);
-    let with_text: BTreeSet<u32> =
-        rows.iter().filter(|row| row.text.is_some()).map(|row| row.segment).collect();
+    let with_text: BTreeSet<u32> = rows
+        .iter()
+        .filter(|row| row.text.is_some())
+        .map(|row| row.segment)
+        .collect();
     let mut filled: Vec<(usize, Vec<u64>)> = Vec::with_capacity(index.len());
     let mut progress = Progress::new();
     for position in with_text {
-        let Some(path) = ingested.segments.get(position as usize) else { continue };
+        let Some(path) = ingested.segments.get(position as usize) else {
+            continue;
+        };
         progress.show(&format!("{}: hashing", path.display()));
         for batch in source::open(path)?.0 {
             let hashed = parallel::map(&mut batch?, threads, |exchange| {
@@ -222,8 +268,13 @@ fn fill_blocks(
 }
 
 fn text_index(rows: &[Row]) -> HashMap<&str, usize> {
-    let with_text = rows.iter().enumerate().filter(|(_, row)| row.text.is_some());
-    with_text.map(|(at, row)| (row.exchange_id.as_str(), at)).collect()
+    let with_text = rows
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| row.text.is_some());
+    with_text
+        .map(|(at, row)| (row.exchange_id.as_str(), at))
+        .collect()
 }
 
 fn rendered(exchange: &Exchange) -> Option<Vec<u8>> {

@@ -53,9 +53,13 @@ impl TraceFormat {
     /// Keys that are carried over; the others are named as lost.
     pub fn keys(self) -> &'static [&'static str] {
         match self {
-            Self::Mooncake => {
-                &["timestamp", "input_length", "output_length", "hash_ids", "session_id"]
-            }
+            Self::Mooncake => &[
+                "timestamp",
+                "input_length",
+                "output_length",
+                "hash_ids",
+                "session_id",
+            ],
             Self::Bailian => &[
                 "timestamp",
                 "input_length",
@@ -91,7 +95,10 @@ pub fn detect(files: &[PathBuf]) -> Result<TraceFormat, Error> {
     for file in files {
         let format = detect_file(file)?;
         if found.is_some_and(|before| before != format) {
-            return Err(Error::usage(file.display(), "not of the format of the files before it"));
+            return Err(Error::usage(
+                file.display(),
+                "not of the format of the files before it",
+            ));
         }
         found = Some(format);
     }
@@ -101,10 +108,16 @@ pub fn detect(files: &[PathBuf]) -> Result<TraceFormat, Error> {
 fn detect_file(path: &Path) -> Result<TraceFormat, Error> {
     let file = std::fs::File::open(path).map_err(|cause| Error::io(path, cause))?;
     let lines = std::io::BufReader::new(file).lines().take(DETECT_LINES);
-    let rows: Vec<Map<String, Value>> =
-        lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok()).collect();
+    let rows: Vec<Map<String, Value>> = lines
+        .map_while(Result::ok)
+        .filter_map(|line| serde_json::from_str(&line).ok())
+        .collect();
     let bailian = ["chat_id", "parent_chat_id", "turn"];
-    if !rows.is_empty() && rows.iter().all(|row| bailian.iter().all(|key| row.contains_key(*key))) {
+    if !rows.is_empty()
+        && rows
+            .iter()
+            .all(|row| bailian.iter().all(|key| row.contains_key(*key)))
+    {
         return Ok(TraceFormat::Bailian);
     }
     Err(Error::usage(

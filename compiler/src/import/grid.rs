@@ -16,14 +16,20 @@ const STEP_TOLERANCE: f64 = 0.001;
 pub fn resolution_us(mut timestamps_us: Vec<i64>, unit_us: i64) -> Option<i64> {
     timestamps_us.sort_unstable();
     timestamps_us.dedup();
-    let mut gaps: Vec<i64> = timestamps_us.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let mut gaps: Vec<i64> = timestamps_us
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .collect();
     if gaps.len() < GAPS_MIN {
         return None;
     }
     gaps.sort_unstable();
     let step = mode(&gaps);
     let tolerance = (step as f64 * STEP_TOLERANCE).ceil() as i64;
-    let near = gaps.iter().filter(|gap| (*gap - step).abs() <= tolerance).count();
+    let near = gaps
+        .iter()
+        .filter(|gap| (*gap - step).abs() <= tolerance)
+        .count();
     let is_grid = step > unit_us && near as f64 >= STEP_SHARE_MIN * gaps.len() as f64;
     is_grid.then_some(step)
 }
@@ -50,7 +56,11 @@ mod tests {
             (ms(&[0, 17, 340, 391, 1_210]), None),
         ];
         for (timestamps, wanted) in cases {
-            assert_eq!(resolution_us(timestamps.clone(), 1_000), wanted, "{timestamps:?}");
+            assert_eq!(
+                resolution_us(timestamps.clone(), 1_000),
+                wanted,
+                "{timestamps:?}"
+            );
         }
     }
 }

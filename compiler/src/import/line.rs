@@ -33,7 +33,10 @@ pub struct Unusable {
 }
 
 fn unusable<T>(reason: &'static str, problem: impl Into<String>) -> Result<T, Unusable> {
-    Err(Unusable { reason, problem: problem.into() })
+    Err(Unusable {
+        reason,
+        problem: problem.into(),
+    })
 }
 
 /// Reads one line.
@@ -84,7 +87,10 @@ fn timestamp_us(object: &Map<String, Value>, unit_us: i64) -> Result<i64, Unusab
             Ok((units * unit_us as f64).round() as i64)
         }
         Some(units) => unusable("out_of_range", format!("timestamp {units} is too large")),
-        None => unusable("not_a_number", format!("timestamp {value}, wanted a number")),
+        None => unusable(
+            "not_a_number",
+            format!("timestamp {value}, wanted a number"),
+        ),
     }
 }
 
@@ -111,7 +117,12 @@ fn hash_ids(object: &Map<String, Value>) -> Result<Option<Vec<u64>>, Unusable> {
     // Ids are 64 bits wide: a narrower type merges ids and invents cache hits.
     let read = |id: &Value| {
         id.as_u64().map_or_else(
-            || unusable("bad_ids", format!("hash_ids has {id}, wanted 0 to 18446744073709551615")),
+            || {
+                unusable(
+                    "bad_ids",
+                    format!("hash_ids has {id}, wanted 0 to 18446744073709551615"),
+                )
+            },
             Ok,
         )
     };
@@ -123,9 +134,10 @@ fn session_id(object: &Map<String, Value>) -> Result<Option<String>, Unusable> {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(Value::Number(number)) => Ok(Some(number.to_string())),
-        Some(other) => {
-            unusable("bad_session", format!("session_id {other}, wanted a text or a number"))
-        }
+        Some(other) => unusable(
+            "bad_session",
+            format!("session_id {other}, wanted a text or a number"),
+        ),
     }
 }
 
@@ -142,8 +154,13 @@ fn chat(object: &Map<String, Value>) -> Result<(i64, Option<i64>), Unusable> {
 
 /// An id count that does not fit the length means another block size, or a made-up file.
 fn check_blocks(row: &TraceRow, block_tokens: u32) -> Result<(), Unusable> {
-    let Some(ids) = &row.hash_ids else { return Ok(()) };
-    let wanted = row.input_tokens.cast_unsigned().div_ceil(u64::from(block_tokens));
+    let Some(ids) = &row.hash_ids else {
+        return Ok(());
+    };
+    let wanted = row
+        .input_tokens
+        .cast_unsigned()
+        .div_ceil(u64::from(block_tokens));
     if wanted == ids.len() as u64 {
         return Ok(());
     }
@@ -179,7 +196,8 @@ mod tests {
 
     #[test]
     fn seconds_and_milliseconds_are_not_mixed_up() {
-        let line = br#"{"chat_id":3,"parent_chat_id":-1,"timestamp":2.5,"input_length":0,"turn":1}"#;
+        let line =
+            br#"{"chat_id":3,"parent_chat_id":-1,"timestamp":2.5,"input_length":0,"turn":1}"#;
         let row = read(TraceFormat::Bailian, line, 16).unwrap();
         assert_eq!((row.timestamp_us, row.chat), (2_500_000, Some((3, None))));
         assert_eq!(row.output_tokens, None);
@@ -200,11 +218,26 @@ mod tests {
             (r#"{"timestamp":1e300,"input_length":1}"#, "out_of_range"),
             (r#"{"timestamp":0,"input_length":-1}"#, "negative"),
             (r#"{"timestamp":0,"input_length":1.5}"#, "not_a_number"),
-            (r#"{"timestamp":0,"input_length":1,"hash_ids":[-1]}"#, "bad_ids"),
-            (r#"{"timestamp":0,"input_length":1,"hash_ids":[1.0]}"#, "bad_ids"),
-            (r#"{"timestamp":0,"input_length":1,"hash_ids":["1"]}"#, "bad_ids"),
-            (r#"{"timestamp":0,"input_length":20,"hash_ids":[1,2]}"#, "blocks_disagree"),
-            (r#"{"timestamp":0,"input_length":513,"hash_ids":[7]}"#, "blocks_disagree"),
+            (
+                r#"{"timestamp":0,"input_length":1,"hash_ids":[-1]}"#,
+                "bad_ids",
+            ),
+            (
+                r#"{"timestamp":0,"input_length":1,"hash_ids":[1.0]}"#,
+                "bad_ids",
+            ),
+            (
+                r#"{"timestamp":0,"input_length":1,"hash_ids":["1"]}"#,
+                "bad_ids",
+            ),
+            (
+                r#"{"timestamp":0,"input_length":20,"hash_ids":[1,2]}"#,
+                "blocks_disagree",
+            ),
+            (
+                r#"{"timestamp":0,"input_length":513,"hash_ids":[7]}"#,
+                "blocks_disagree",
+            ),
         ];
         for (line, reason) in cases {
             assert_eq!(mooncake(line), Err(reason), "{line}");

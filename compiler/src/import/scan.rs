@@ -88,7 +88,12 @@ impl Scan {
 
     fn leave(&mut self, file: &Path, line: u64, bad: Unusable) {
         let Unusable { reason, problem } = bad;
-        self.bad.push(BadLine { file: file.to_owned(), line, reason, problem });
+        self.bad.push(BadLine {
+            file: file.to_owned(),
+            line,
+            reason,
+            problem,
+        });
     }
 }
 
@@ -106,7 +111,10 @@ pub(crate) fn each_line(
         number += 1;
         if line.len() as u64 > LINE_BYTES_MAX {
             let problem = format!("longer than {LINE_BYTES_MAX} bytes; is this a JSONL file?");
-            return Err(Error::data(format!("{}: line {number}", path.display()), problem));
+            return Err(Error::data(
+                format!("{}: line {number}", path.display()),
+                problem,
+            ));
         }
         let trimmed = line.trim_ascii();
         if !trimmed.is_empty() {
@@ -122,5 +130,9 @@ pub(crate) fn each_line(
 
 fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
     line.clear();
-    Ok(reader.by_ref().take(LINE_BYTES_MAX + 1).read_until(b'\n', line)? > 0)
+    Ok(reader
+        .by_ref()
+        .take(LINE_BYTES_MAX + 1)
+        .read_until(b'\n', line)?
+        > 0)
 }

@@ -43,11 +43,18 @@ pub(super) fn capture(
         sealed: Vec::new(),
         total: Ledger::default(),
     };
-    let mut maker = RowMaker { options, block_tokens, roots: HashMap::new(), rows: 0 };
+    let mut maker = RowMaker {
+        options,
+        block_tokens,
+        roots: HashMap::new(),
+        rows: 0,
+    };
     for file in &options.files {
-        each_line(file, |_, bytes| match line::read(options.format, bytes, block_tokens) {
-            Ok(row) => segments.record(maker.exchange(row, bytes)),
-            Err(bad) => segments.exclude(bad.reason),
+        each_line(file, |_, bytes| {
+            match line::read(options.format, bytes, block_tokens) {
+                Ok(row) => segments.record(maker.exchange(row, bytes)),
+                Err(bad) => segments.exclude(bad.reason),
+            }
         })?;
     }
     segments.seal()?;
@@ -64,7 +71,10 @@ fn losses(format: TraceFormat, scan: &Scan) -> Vec<String> {
     let mut losses = format.losses();
     if !scan.other_keys.is_empty() {
         let keys: Vec<&str> = scan.other_keys.iter().map(String::as_str).collect();
-        losses.push(format!("keys that have no column here: {}", keys.join(", ")));
+        losses.push(format!(
+            "keys that have no column here: {}",
+            keys.join(", ")
+        ));
     }
     losses
 }
@@ -86,9 +96,14 @@ fn refuse_a_mix(out: &Path, digest: &str) -> Result<(), Error> {
     };
     for entry in entries {
         let path = entry.map_err(|cause| Error::io(out, cause))?.path();
-        let ours = path.extension().is_some_and(|extension| extension == "parquet")
+        let ours = path
+            .extension()
+            .is_some_and(|extension| extension == "parquet")
             && Reader::<Exchange>::open(&path).is_ok_and(|reader| {
-                Footer::from_pairs(reader.footer()).proxy_config_digest.as_deref() == Some(digest)
+                Footer::from_pairs(reader.footer())
+                    .proxy_config_digest
+                    .as_deref()
+                    == Some(digest)
             });
         // What a crash left of this import's own file in the making is overwritten.
         let aside = path.extension().is_some_and(|extension| extension == "tmp");
@@ -151,7 +166,10 @@ impl RowMaker<'_> {
         if let Some((id, parent)) = row.chat {
             let root = parent.map_or(id, |parent| *self.roots.get(&parent).unwrap_or(&parent));
             self.roots.insert(id, root);
-            return (Some(format!("chat-{root}")), Some(RULE_PARENT_CHAT.to_owned()));
+            return (
+                Some(format!("chat-{root}")),
+                Some(RULE_PARENT_CHAT.to_owned()),
+            );
         }
         let rule = row.session_id.as_ref().map(|_| RULE_SESSION_ID.to_owned());
         (row.session_id.clone(), rule)
@@ -198,9 +216,15 @@ impl Segments<'_> {
                 self.sealed.len()
             );
             let writer = Writer::create(&self.options.out.join(name))?;
-            self.open = Some(Open { writer, batch: Vec::new(), ledger: Ledger::default() });
+            self.open = Some(Open {
+                writer,
+                batch: Vec::new(),
+                ledger: Ledger::default(),
+            });
         }
-        self.open.as_mut().ok_or_else(|| Error::bug("import", "no segment is open"))
+        self.open
+            .as_mut()
+            .ok_or_else(|| Error::bug("import", "no segment is open"))
     }
 
     fn record(&mut self, row: Exchange) -> Result<(), Error> {
@@ -212,7 +236,11 @@ impl Segments<'_> {
             open.writer.write(&open.batch)?;
             open.batch.clear();
         }
-        if open.ledger.recorded >= SEGMENT_ROWS_MAX { self.seal() } else { Ok(()) }
+        if open.ledger.recorded >= SEGMENT_ROWS_MAX {
+            self.seal()
+        } else {
+            Ok(())
+        }
     }
 
     fn exclude(&mut self, reason: &str) -> Result<(), Error> {
@@ -223,11 +251,17 @@ impl Segments<'_> {
     }
 
     fn seal(&mut self) -> Result<(), Error> {
-        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let Some(mut open) = self.open.take() else {
+            return Ok(());
+        };
         open.writer.write(&open.batch)?;
         self.total.merge(&open.ledger);
-        let footer = Footer { ledger: Some(open.ledger), ..self.footer.clone() };
-        self.sealed.push(open.writer.finish(&footer.to_pairs())?.path);
+        let footer = Footer {
+            ledger: Some(open.ledger),
+            ..self.footer.clone()
+        };
+        self.sealed
+            .push(open.writer.finish(&footer.to_pairs())?.path);
         Ok(())
     }
 }

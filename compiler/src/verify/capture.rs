@@ -12,7 +12,11 @@ pub(super) fn verify(segments: &[PathBuf]) -> Result<Findings, Error> {
     let mut footers = Footers::default();
     let mut seen = HashSet::new();
     for segment in segments {
-        let name = segment.file_name().unwrap_or_default().display().to_string();
+        let name = segment
+            .file_name()
+            .unwrap_or_default()
+            .display()
+            .to_string();
         let (reader, footer) = source::open(segment)?;
         let stated = reader.row_count();
         let mut rows = 0;
@@ -29,7 +33,11 @@ pub(super) fn verify(segments: &[PathBuf]) -> Result<Findings, Error> {
         if rows != stated {
             findings.fault(&name, format!("{rows} rows, its footer says {stated}"));
         }
-        if let Some(ledger) = footer.ledger.as_ref().filter(|ledger| ledger.rows() != rows) {
+        if let Some(ledger) = footer
+            .ledger
+            .as_ref()
+            .filter(|ledger| ledger.rows() != rows)
+        {
             let problem = format!("{rows} rows, its ledger says {}", ledger.rows());
             findings.fault(&name, problem);
         }
@@ -37,9 +45,16 @@ pub(super) fn verify(segments: &[PathBuf]) -> Result<Findings, Error> {
         footers.add(&footer);
     }
     match &footers.ledger {
-        None => findings.fault("ledger", "no segment has one: what is missing, nobody knows"),
+        None => findings.fault(
+            "ledger",
+            "no segment has one: what is missing, nobody knows",
+        ),
         Some(ledger) if !ledger.balances() => {
-            let problem = format!("{} offered, {} accounted for", ledger.offered, ledger.accounted());
+            let problem = format!(
+                "{} offered, {} accounted for",
+                ledger.offered,
+                ledger.accounted()
+            );
             findings.fault("ledger", problem);
         }
         Some(_) => {}
@@ -49,7 +64,10 @@ pub(super) fn verify(segments: &[PathBuf]) -> Result<Findings, Error> {
 
 fn check_row(segment: &str, exchange: &Exchange, findings: &mut Findings) {
     let mut fault = |problem: String| {
-        findings.fault(format!("{segment}: exchange {}", exchange.exchange_id), problem);
+        findings.fault(
+            format!("{segment}: exchange {}", exchange.exchange_id),
+            problem,
+        );
     };
     let offsets = [
         ("request_end_us", exchange.request_end_us),
@@ -65,8 +83,18 @@ fn check_row(segment: &str, exchange: &Exchange, findings: &mut Findings) {
         }
     }
     let ordered = [
-        ("first_token_us", exchange.first_token_us, "last_token_us", exchange.last_token_us),
-        ("last_token_us", exchange.last_token_us, "end_us", exchange.end_us),
+        (
+            "first_token_us",
+            exchange.first_token_us,
+            "last_token_us",
+            exchange.last_token_us,
+        ),
+        (
+            "last_token_us",
+            exchange.last_token_us,
+            "end_us",
+            exchange.end_us,
+        ),
     ];
     for (before, earlier, after, later) in ordered {
         if let (Some(earlier), Some(later)) = (earlier, later)
@@ -75,7 +103,10 @@ fn check_row(segment: &str, exchange: &Exchange, findings: &mut Findings) {
             fault(format!("{after} {later} is before {before} {earlier}"));
         }
     }
-    let events = exchange.token_event_offsets_us.as_deref().unwrap_or_default();
+    let events = exchange
+        .token_event_offsets_us
+        .as_deref()
+        .unwrap_or_default();
     if events.windows(2).any(|pair| pair[1] < pair[0]) {
         fault("token events go back in time".to_owned());
     }

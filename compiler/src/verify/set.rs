@@ -44,9 +44,16 @@ fn check_name(dir: &Path, manifest: &Manifest, findings: &mut Findings) {
     let short: String = manifest.digest.chars().take(DIGEST_SHORT_CHARS).collect();
     // `.` and links have no name of their own to compare.
     let Ok(real) = dir.canonicalize() else { return };
-    let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = real
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     if name != short {
-        findings.fault(&name, format!("the directory of a set with digest {short}…"));
+        findings.fault(
+            &name,
+            format!("the directory of a set with digest {short}…"),
+        );
     }
 }
 
@@ -59,7 +66,10 @@ fn check_turns(turns: &[Turn], ids: &[String], findings: &mut Findings) {
             fault(format!("turn_id {}, wanted its row {row}", turn.turn_id));
         }
         if turn.start_us < before {
-            fault(format!("starts at {} us, before the turn above it", turn.start_us));
+            fault(format!(
+                "starts at {} us, before the turn above it",
+                turn.start_us
+            ));
         }
         before = before.max(turn.start_us);
         // Only earlier rows: so there are no cycles.
@@ -69,7 +79,10 @@ fn check_turns(turns: &[Turn], ids: &[String], findings: &mut Findings) {
             match earlier.and_then(|other| turns.get(other)) {
                 None => fault(format!("depends on {other}, wanted an earlier turn")),
                 Some(other) if other.session != turn.session => {
-                    fault(format!("depends on turn {} of another session", other.turn_id));
+                    fault(format!(
+                        "depends on turn {} of another session",
+                        other.turn_id
+                    ));
                 }
                 Some(_) => {}
             }
@@ -92,7 +105,10 @@ fn check_counts(manifest: &Manifest, turns: &[Turn], ids: &[String], findings: &
     ];
     for (what, stated, found) in found {
         if stated != found {
-            findings.fault(store::MANIFEST, format!("{stated} {what}, there are {found}"));
+            findings.fault(
+                store::MANIFEST,
+                format!("{stated} {what}, there are {found}"),
+            );
         }
     }
     let balances = |stage: &Stage| stage.read == stage.taken + stage.left.values().sum::<u64>();

@@ -8,11 +8,19 @@ use truetape_fidelity::tokens::{count, render_chat};
 use truetape_schemas::set::{ContentKind, Turn};
 
 fn talk(name: &str) -> Talk {
-    Talk { name: name.into(), start_us: 0, turns: 3, keyed: false }
+    Talk {
+        name: name.into(),
+        start_us: 0,
+        turns: 3,
+        keyed: false,
+    }
 }
 
 fn set(dir: &Path, kind: &str) -> Compiled {
-    write(&dir.join("c/0.parquet"), &[hold(&talk("a")), hold(&talk("b"))].concat());
+    write(
+        &dir.join("c/0.parquet"),
+        &[hold(&talk("a")), hold(&talk("b"))].concat(),
+    );
     let recipe = format!("[select]\nmethod = \"all\"\n[content]\nkind = \"{kind}\"");
     compiled(&[dir.join("c")], &recipe, &dir.join("store"))
 }
@@ -32,11 +40,16 @@ fn verbatim_prompts_are_what_production_sent() {
     let set = set(dir.path(), "verbatim");
     let sent = [hold(&talk("a")), hold(&talk("b"))].concat();
     for turn in turns(&set) {
-        let exchange = sent.iter().find(|row| row.exchange_id == turn.exchange_id).unwrap();
+        let exchange = sent
+            .iter()
+            .find(|row| row.exchange_id == turn.exchange_id)
+            .unwrap();
         let sent: Value = serde_json::from_slice(exchange.request_body.as_ref().unwrap()).unwrap();
         assert_eq!(body(&set, &turn), sent);
     }
-    let messages = contents(&set).into_values().filter(|part| part.kind == ContentKind::Message);
+    let messages = contents(&set)
+        .into_values()
+        .filter(|part| part.kind == ContentKind::Message);
     assert_eq!(messages.count(), 1 + 2 * 5, "shared history is stored once");
 }
 
@@ -48,7 +61,10 @@ fn synthetic_prompts_have_the_lengths_and_none_of_the_words() {
     assert_eq!(set.manifest.tokenizer.calibration_error, Some(0.0));
     for turn in turns(&set) {
         let body = body(&set, &turn);
-        assert_eq!(i64::try_from(count(&render_chat(&body))).ok(), turn.input_tokens);
+        assert_eq!(
+            i64::try_from(count(&render_chat(&body))).ok(),
+            turn.input_tokens
+        );
         assert_eq!(body["max_tokens"], json!(64));
     }
     // Parquet compresses, so files are searched as what they hold.
@@ -68,12 +84,21 @@ fn sharing_in_the_plan_is_sharing_in_the_text() {
         for b in &turns {
             let rendered = [a, b].map(|turn| render_chat(&body(&set, turn)));
             let block = 4 * usize::try_from(a.block_tokens.unwrap()).unwrap();
-            let shared = rendered[0].chunks_exact(block).zip(rendered[1].chunks_exact(block));
+            let shared = rendered[0]
+                .chunks_exact(block)
+                .zip(rendered[1].chunks_exact(block));
             let shared = shared.take_while(|(a, b)| a == b).count();
             let hashes = [a, b].map(|turn| turn.block_hashes.clone().unwrap());
-            let planned = hashes[0].iter().zip(&hashes[1]).take_while(|(a, b)| a == b).count();
+            let planned = hashes[0]
+                .iter()
+                .zip(&hashes[1])
+                .take_while(|(a, b)| a == b)
+                .count();
             // A last block that is not full is planned too, but no whole block of text.
-            assert!(planned == shared || a.exchange_id == b.exchange_id, "{planned} {shared}");
+            assert!(
+                planned == shared || a.exchange_id == b.exchange_id,
+                "{planned} {shared}"
+            );
         }
     }
 }
@@ -89,7 +114,10 @@ fn turns_of_a_conversation_depend_on_each_other_and_keep_their_think_time() {
             None => assert_eq!((turn.turn, turn.gap_us), (1, None)),
             Some(parent) => {
                 assert_eq!(turn.link_evidence.as_deref(), Some("answer"));
-                assert_eq!((turn.turn, &turn.session), (parent.turn + 1, &parent.session));
+                assert_eq!(
+                    (turn.turn, &turn.session),
+                    (parent.turn + 1, &parent.session)
+                );
                 assert_eq!(turn.depends_on, [parent.turn_id]);
                 assert_eq!(turn.gap_us, Some(5_000_000 - 2_050));
             }
@@ -103,5 +131,9 @@ fn lengths_have_no_content() {
     let dir = tempfile::tempdir().unwrap();
     let set = set(dir.path(), "lengths");
     assert_eq!(set.manifest.counts.content_parts, 0);
-    assert!(turns(&set).iter().all(|turn| turn.content.is_empty() && turn.template.is_none()));
+    assert!(
+        turns(&set)
+            .iter()
+            .all(|turn| turn.content.is_empty() && turn.template.is_none())
+    );
 }

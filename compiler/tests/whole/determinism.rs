@@ -12,7 +12,12 @@ fn talks() -> impl Strategy<Value = Vec<Talk>> {
     proptest::collection::vec(talk, 1..8).prop_map(|talks| {
         let named = talks.into_iter().enumerate();
         named
-            .map(|(at, (start_us, turns, keyed))| Talk { name: format!("t{at}"), start_us, turns, keyed })
+            .map(|(at, (start_us, turns, keyed))| Talk {
+                name: format!("t{at}"),
+                start_us,
+                turns,
+                keyed,
+            })
             .collect()
     })
 }
@@ -39,7 +44,10 @@ fn recipes() -> impl Strategy<Value = &'static str> {
 fn sessions(compiled: &Compiled) -> BTreeMap<String, BTreeSet<String>> {
     let mut sessions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for turn in turns(compiled) {
-        sessions.entry(turn.session).or_default().insert(turn.exchange_id);
+        sessions
+            .entry(turn.session)
+            .or_default()
+            .insert(turn.exchange_id);
     }
     sessions
 }
@@ -99,17 +107,31 @@ proptest! {
 #[test]
 fn compiling_again_is_a_no_op_and_tags_move() {
     let dir = tempfile::tempdir().unwrap();
-    let talk = Talk { name: "t".into(), start_us: 0, turns: 2, keyed: true };
+    let talk = Talk {
+        name: "t".into(),
+        start_us: 0,
+        turns: 2,
+        keyed: true,
+    };
     write(&dir.path().join("c/0.parquet"), &hold(&talk));
     let store = dir.path().join("store");
     let mut options = options(&[dir.path().join("c")], "name = \"chat\"", &store, 1);
     let first = compile(&options).unwrap();
-    let written = std::fs::metadata(first.dir.join("manifest.json")).unwrap().modified().unwrap();
+    let written = std::fs::metadata(first.dir.join("manifest.json"))
+        .unwrap()
+        .modified()
+        .unwrap();
     options.tags = vec!["v1".into()];
     let second = compile(&options).unwrap();
     assert!(!first.existed && second.existed);
-    assert_eq!((&second.manifest, &second.report), (&first.manifest, &first.report));
-    let rewritten = std::fs::metadata(second.dir.join("manifest.json")).unwrap().modified().unwrap();
+    assert_eq!(
+        (&second.manifest, &second.report),
+        (&first.manifest, &first.report)
+    );
+    let rewritten = std::fs::metadata(second.dir.join("manifest.json"))
+        .unwrap()
+        .modified()
+        .unwrap();
     assert_eq!(written, rewritten, "a set is never written twice");
     for reference in ["chat", "chat@v1", "chat@latest"] {
         let found = truetape_schemas::set::store::resolve(reference, Some(&store)).unwrap();

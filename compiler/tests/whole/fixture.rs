@@ -91,8 +91,15 @@ pub(crate) fn write(path: &Path, rows: &[Exchange]) {
     let mut writer = Writer::<Exchange>::create(path).unwrap();
     writer.write(rows).unwrap();
     let n = rows.len() as u64;
-    let ledger = Ledger { offered: n, recorded: n, ..Ledger::default() };
-    let footer = Footer { ledger: Some(ledger), ..Footer::default() };
+    let ledger = Ledger {
+        offered: n,
+        recorded: n,
+        ..Ledger::default()
+    };
+    let footer = Footer {
+        ledger: Some(ledger),
+        ..Footer::default()
+    };
     writer.finish(&footer.to_pairs()).unwrap();
 }
 
@@ -140,5 +147,8 @@ pub(crate) fn turns(compiled: &Compiled) -> Vec<Turn> {
 
 pub(crate) fn contents(compiled: &Compiled) -> std::collections::HashMap<String, Content> {
     let parts = store::content(&compiled.dir).unwrap().read_all().unwrap();
-    parts.into_iter().map(|part| (part.content_id.clone(), part)).collect()
+    parts
+        .into_iter()
+        .map(|part| (part.content_id.clone(), part))
+        .collect()
 }

@@ -1,6 +1,8 @@
 //! The compiler from files to files.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it stands")]
-#![allow(clippy::expect_used, reason = "the same")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop where it stands"
+)]
 
 mod content;
 mod determinism;

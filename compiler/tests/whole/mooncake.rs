@@ -56,11 +56,17 @@ fn the_profile_has_the_known_numbers() {
     let quantiles = [input.p50, input.p90, input.p99].map(|q| q.unwrap().round());
     assert_eq!(quantiles, [6_909.0, 27_367.0, 85_400.0]);
     assert_eq!((profile.turns, profile.sessions), (12_031, 8_056));
-    assert_eq!((profile.prefix.refs, profile.prefix.unique), (288_500, 182_790));
+    assert_eq!(
+        (profile.prefix.refs, profile.prefix.unique),
+        (288_500, 182_790)
+    );
     assert!((profile.prefix.infinite_hit_ratio.unwrap() - 0.366_412).abs() < 1e-6);
     for (point, (capacity, wanted)) in profile.prefix.curve.iter().zip(CURVE) {
         let found = point.hit_ratio.unwrap();
-        assert!((found - wanted).abs() < 6e-5, "{capacity}: {found}, wanted {wanted}");
+        assert!(
+            (found - wanted).abs() < 6e-5,
+            "{capacity}: {found}, wanted {wanted}"
+        );
     }
 }
 
@@ -74,11 +80,17 @@ fn a_tenth_of_the_tokens_is_a_set_that_renders_to_its_lengths() {
     let counts = &set.manifest.counts;
     let share = (counts.input_tokens + counts.output_tokens) as f64 / (144_793_823.0 + 4_122_048.0);
     assert!((share - 0.1).abs() < 0.001, "{share}");
-    assert_eq!(verify::of(set.dir.to_str().unwrap(), None).unwrap().faults, Vec::<String>::new());
+    assert_eq!(
+        verify::of(set.dir.to_str().unwrap(), None).unwrap().faults,
+        Vec::<String>::new()
+    );
     let contents = contents(&set);
     for turn in turns(&set) {
         let parts = turn.content.iter().map(|id| contents[id].body.as_slice());
         let prompt = String::from_utf8(parts.collect::<Vec<_>>().concat()).unwrap();
-        assert_eq!(Some(count(&render_completion(&prompt))), turn.input_tokens.map(|n| n as u64));
+        assert_eq!(
+            Some(count(&render_completion(&prompt))),
+            turn.input_tokens.map(|n| n as u64)
+        );
     }
 }

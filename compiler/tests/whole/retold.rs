@@ -8,12 +8,23 @@ use truetape_schemas::capture::Exchange;
 const ALL: &str = "[select]\nmethod = \"all\"";
 
 fn talk() -> Vec<Exchange> {
-    hold(&Talk { name: "t".into(), start_us: 0, turns: 2, keyed: true })
+    hold(&Talk {
+        name: "t".into(),
+        start_us: 0,
+        turns: 2,
+        keyed: true,
+    })
 }
 
 fn replayed() -> Vec<Exchange> {
-    let mut rows = hold(&Talk { name: "r".into(), start_us: 9, turns: 2, keyed: true });
-    rows.iter_mut().for_each(|row| row.replay_run = Some("run-7".into()));
+    let mut rows = hold(&Talk {
+        name: "r".into(),
+        start_us: 9,
+        turns: 2,
+        keyed: true,
+    });
+    rows.iter_mut()
+        .for_each(|row| row.replay_run = Some("run-7".into()));
     rows
 }
 
@@ -27,12 +38,19 @@ fn duplicates_replays_and_other_traffic_are_left_with_a_reason() {
         dialect: "unknown".into(),
         ..Exchange::default()
     };
-    write(&dir.path().join("c/0.parquet"), &[talk(), replayed(), vec![health]].concat());
+    write(
+        &dir.path().join("c/0.parquet"),
+        &[talk(), replayed(), vec![health]].concat(),
+    );
     write(&dir.path().join("c/1.parquet"), &talk());
     let set = compiled(&[dir.path().join("c")], ALL, &dir.path().join("s"));
     let ingest = &set.manifest.stages[0];
     assert_eq!((ingest.read, ingest.taken), (7, 2));
-    for (reason, n) in [("duplicate", 2), ("replayed_traffic", 2), ("not_inference", 1)] {
+    for (reason, n) in [
+        ("duplicate", 2),
+        ("replayed_traffic", 2),
+        ("not_inference", 1),
+    ] {
         assert_eq!(ingest.left.get(reason), Some(&n), "{reason}");
     }
 }

@@ -11,7 +11,12 @@ fn faults(path: &Path) -> Vec<String> {
 }
 
 fn talk() -> Talk {
-    Talk { name: "t".into(), start_us: 0, turns: 3, keyed: true }
+    Talk {
+        name: "t".into(),
+        start_us: 0,
+        turns: 3,
+        keyed: true,
+    }
 }
 
 #[test]
@@ -48,6 +53,14 @@ fn a_set_is_what_its_name_says() {
     writer.write(&changed).unwrap();
     writer.finish(&[]).unwrap();
     let faults = faults(&set.dir);
-    assert!(faults.iter().any(|fault| fault.contains("digest")), "{faults:?}");
-    assert!(faults.iter().any(|fault| fault.contains("turn 2: depends on 7")), "{faults:?}");
+    assert!(
+        faults.iter().any(|fault| fault.contains("digest")),
+        "{faults:?}"
+    );
+    assert!(
+        faults
+            .iter()
+            .any(|fault| fault.contains("turn 2: depends on 7")),
+        "{faults:?}"
+    );
 }

@@ -31,7 +31,11 @@ impl Parts {
     /// Adds bytes, and returns their name.
     pub(crate) fn add(&mut self, kind: ContentKind, tokens: Option<i64>, bytes: Vec<u8>) -> String {
         let id = content_id(&bytes);
-        let part = || Part { kind, tokens, body: Body::Bytes(bytes) };
+        let part = || Part {
+            kind,
+            tokens,
+            body: Body::Bytes(bytes),
+        };
         self.by_id.entry(id.clone()).or_insert_with(part);
         id
     }
@@ -84,7 +88,9 @@ impl Parts {
 /// Text of exactly so many tokens. Different seeds share no whole block of 16 tokens but by
 /// chance: each token is one word of many, chosen by the seed.
 pub(crate) fn words(seed: u64, tokens: u64) -> String {
-    let capacity = usize::try_from(tokens).unwrap_or(0).saturating_mul(BYTES_PER_TOKEN);
+    let capacity = usize::try_from(tokens)
+        .unwrap_or(0)
+        .saturating_mul(BYTES_PER_TOKEN);
     let mut text = String::with_capacity(capacity);
     text.extend((0..tokens).map(|index| output_word(seed, index)));
     text

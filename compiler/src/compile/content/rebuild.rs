@@ -28,11 +28,20 @@ pub(super) fn body(dialect: Dialect, prompt: &Prompt) -> Option<Value> {
     let mut body: Map<String, Value> = serde_json::from_slice(&prompt.template).ok()?;
     match dialect {
         Dialect::OpenaiChat => {
-            let messages = prompt.pieces.iter().map(|piece| serde_json::from_slice(&piece.body));
-            body.insert("messages".to_owned(), Value::Array(messages.collect::<Result<_, _>>().ok()?));
+            let messages = prompt
+                .pieces
+                .iter()
+                .map(|piece| serde_json::from_slice(&piece.body));
+            body.insert(
+                "messages".to_owned(),
+                Value::Array(messages.collect::<Result<_, _>>().ok()?),
+            );
         }
         Dialect::OpenaiCompletions => {
-            let bytes = prompt.pieces.iter().flat_map(|piece| piece.body.iter().copied());
+            let bytes = prompt
+                .pieces
+                .iter()
+                .flat_map(|piece| piece.body.iter().copied());
             let text = String::from_utf8(bytes.collect()).ok()?;
             body.insert("prompt".to_owned(), Value::String(text));
         }

@@ -12,6 +12,7 @@ use truetape_fidelity::tokens::output_word;
 const NAME_BYTES_KEPT: usize = 3;
 
 /// Keys of the protocol and of JSON Schema.
+#[rustfmt::skip]
 const KEYWORDS: [&str; 52] = [
     "type", "function", "name", "description", "parameters", "properties", "required", "enum",
     "items", "additionalProperties", "strict", "anyOf", "oneOf", "allOf", "not", "default",
@@ -23,6 +24,7 @@ const KEYWORDS: [&str; 52] = [
 ];
 
 /// Values of `type` and of choices that the protocol defines.
+#[rustfmt::skip]
 const TYPE_WORDS: [&str; 18] = [
     "object", "string", "number", "integer", "boolean", "array", "null", "function", "text",
     "image_url", "json_schema", "json_object", "auto", "none", "required", "ephemeral",
@@ -52,7 +54,11 @@ impl Scrub<'_> {
         let mut scrubbed = Map::new();
         for (key, value) in fields {
             let keep = !keys_are_names && KEYWORDS.contains(&key.as_str());
-            let new_key = if keep { key.clone() } else { self.free_name(key, &scrubbed) };
+            let new_key = if keep {
+                key.clone()
+            } else {
+                self.free_name(key, &scrubbed)
+            };
             scrubbed.insert(new_key, self.field(key, value, keys_are_names));
         }
         scrubbed
@@ -117,7 +123,9 @@ impl Scrub<'_> {
     /// A name that is not taken yet: two keys of one object must not become one.
     fn free_name(&self, name: &str, taken: &Map<String, Value>) -> String {
         let mut names = (0..u8::MAX).map(|salt| self.salted_name(name, salt));
-        names.find(|name| !taken.contains_key(name)).unwrap_or_else(|| name.to_owned())
+        names
+            .find(|name| !taken.contains_key(name))
+            .unwrap_or_else(|| name.to_owned())
     }
 
     /// Replaces the arguments of a call by arguments of the same length.
@@ -130,7 +138,10 @@ impl Scrub<'_> {
             len if len < frame => format!("{{}}{}", " ".repeat(len - 2)),
             len => {
                 let letters = (0..).flat_map(|index| output_word(seed, index).chars());
-                format!(r#"{{"x":"{}"}}"#, letters.take(len - frame).collect::<String>())
+                format!(
+                    r#"{{"x":"{}"}}"#,
+                    letters.take(len - frame).collect::<String>()
+                )
             }
         }
     }
@@ -168,8 +179,16 @@ mod tests {
         let function = &scrubbed[0]["function"];
         let parameters = &function["parameters"];
         let required = parameters["required"][0].as_str().unwrap();
-        assert!(parameters["properties"].get(required).is_some(), "{scrubbed}");
-        assert_eq!(parameters["properties"]["x"]["$ref"].as_str().map(|r| r.starts_with("#/$defs/")), Some(true));
+        assert!(
+            parameters["properties"].get(required).is_some(),
+            "{scrubbed}"
+        );
+        assert_eq!(
+            parameters["properties"]["x"]["$ref"]
+                .as_str()
+                .map(|r| r.starts_with("#/$defs/")),
+            Some(true)
+        );
         assert_eq!(scrubbed, scrub.value(&tools()));
     }
 
@@ -180,7 +199,10 @@ mod tests {
         for text in ["", "1", "{}", "{}   ", r#"{"q":1}"#, r#"{"name":"Canary"}"#] {
             let new = scrub.arguments(text);
             assert_eq!(new.len(), text.len(), "{new}");
-            assert!(text.is_empty() || serde_json::from_str::<Value>(&new).is_ok(), "{new}");
+            assert!(
+                text.is_empty() || serde_json::from_str::<Value>(&new).is_ok(),
+                "{new}"
+            );
             assert!(!new.contains("Canary"));
         }
     }

@@ -16,6 +16,7 @@ use truetape_schemas::set::ContentKind;
 use truetape_schemas::wire::Dialect;
 
 /// Fields that are carried over as they are: they shape the answer, and name nobody.
+#[rustfmt::skip]
 const KEPT: [&str; 21] = [
     "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "min_tokens",
     "temperature", "top_p", "top_k", "min_p", "n", "best_of", "seed", "ignore_eos",
@@ -34,7 +35,9 @@ pub(super) struct Synthetic {
 impl Synthetic {
     /// Prepares for the captures whose secret this is.
     pub(super) fn new(secret: &Secret, seed: u64) -> Self {
-        Self { secret: secret.derive("truetape 2026 synthetic words v1", seed) }
+        Self {
+            secret: secret.derive("truetape 2026 synthetic words v1", seed),
+        }
     }
 
     /// Makes the new prompt of a body.
@@ -50,20 +53,33 @@ impl Synthetic {
         let pieces = match dialect {
             Dialect::OpenaiChat => {
                 let messages = body.get("messages")?.as_array()?;
-                messages.iter().map(|message| self.message(&mut chain, message, notes)).collect()
+                messages
+                    .iter()
+                    .map(|message| self.message(&mut chain, message, notes))
+                    .collect()
             }
             Dialect::OpenaiCompletions => {
                 let text = self.words(&mut chain, body.get("prompt")?.as_str()?);
-                vec![Piece { kind: ContentKind::Text, tokens: None, body: text.into_bytes() }]
+                vec![Piece {
+                    kind: ContentKind::Text,
+                    tokens: None,
+                    body: text.into_bytes(),
+                }]
             }
             Dialect::Trace | Dialect::Unknown => return None,
         };
         let template = Value::Object(template).to_string().into_bytes();
-        Some(Prompt { template, pieces, without_stop: true })
+        Some(Prompt {
+            template,
+            pieces,
+            without_stop: true,
+        })
     }
 
     fn scrub(&self) -> Scrub<'_> {
-        Scrub { secret: &self.secret }
+        Scrub {
+            secret: &self.secret,
+        }
     }
 
     fn template(&self, body: &Map<String, Value>, notes: &mut Notes) -> Map<String, Value> {
@@ -100,7 +116,11 @@ impl Synthetic {
             other => self.scrub().value(other),
         };
         let body = new.to_string().into_bytes();
-        Piece { kind: ContentKind::Message, tokens: None, body }
+        Piece {
+            kind: ContentKind::Message,
+            tokens: None,
+            body,
+        }
     }
 
     fn fields(
@@ -112,8 +132,12 @@ impl Synthetic {
         let role = fields.get("role").and_then(Value::as_str).unwrap_or("user");
         *chain = self.step(*chain, role.as_bytes());
         // In the order in which a prompt is rendered, whatever the order of the fields.
-        let content = fields.get("content").map(|content| self.content(chain, content, notes));
-        let calls = fields.get("tool_calls").map(|calls| self.calls(chain, calls));
+        let content = fields
+            .get("content")
+            .map(|content| self.content(chain, content, notes));
+        let calls = fields
+            .get("tool_calls")
+            .map(|calls| self.calls(chain, calls));
         let mut new = Map::new();
         for (key, value) in fields {
             let value = match key.as_str() {
@@ -156,14 +180,21 @@ impl Synthetic {
     }
 
     fn calls(&self, chain: &mut u64, calls: &Value) -> Value {
-        let Some(calls) = calls.as_array() else { return self.scrub().value(calls) };
+        let Some(calls) = calls.as_array() else {
+            return self.scrub().value(calls);
+        };
         calls.iter().map(|call| self.call(chain, call)).collect()
     }
 
     fn call(&self, chain: &mut u64, call: &Value) -> Value {
-        *chain = self.step(*chain, call.get("function").unwrap_or(call).to_string().as_bytes());
+        *chain = self.step(
+            *chain,
+            call.get("function").unwrap_or(call).to_string().as_bytes(),
+        );
         let mut new = self.scrub().value(call);
-        let arguments = call.pointer("/function/arguments").or_else(|| call.get("arguments"));
+        let arguments = call
+            .pointer("/function/arguments")
+            .or_else(|| call.get("arguments"));
         let replaced = match arguments {
             Some(Value::String(text)) => Value::String(self.scrub().arguments(text)),
             Some(other) => {

@@ -40,7 +40,11 @@ impl<'a> Maker<'a> {
     pub(super) fn new(ingested: &'a Ingested, tokenized: &Tokenized, recipe: &Recipe) -> Self {
         let synthetic = (recipe.content.kind == ContentKind::Synthetic)
             .then(|| Synthetic::new(&ingested.secret, recipe.seed));
-        Self { ingested, synthetic, exact: tokenized.exact }
+        Self {
+            ingested,
+            synthetic,
+            exact: tokenized.exact,
+        }
     }
 
     /// Fills the content of every turn whose body holds a prompt.
@@ -54,7 +58,9 @@ impl<'a> Maker<'a> {
         let index = index(arranged);
         let mut progress = Progress::new();
         for position in self.segments_of(arranged) {
-            let Some(path) = self.ingested.segments.get(position as usize) else { continue };
+            let Some(path) = self.ingested.segments.get(position as usize) else {
+                continue;
+            };
             progress.show(&format!("{}: content", path.display()));
             for batch in source::open(path)?.0 {
                 let made = self.batch(arranged, &index, position, &mut batch?, threads)?;
@@ -72,8 +78,13 @@ impl<'a> Maker<'a> {
 
     /// The segments that hold bodies of chosen turns.
     fn segments_of(&self, arranged: &Arranged) -> BTreeSet<u32> {
-        let rows = arranged.rows.iter().filter_map(|at| self.ingested.rows.get(*at));
-        rows.filter(|row| row.dialect != Dialect::Trace).map(|row| row.segment).collect()
+        let rows = arranged
+            .rows
+            .iter()
+            .filter_map(|at| self.ingested.rows.get(*at));
+        rows.filter(|row| row.dialect != Dialect::Trace)
+            .map(|row| row.segment)
+            .collect()
     }
 
     fn batch(
@@ -88,7 +99,9 @@ impl<'a> Maker<'a> {
             let at = *index.get(exchange.exchange_id.as_str())?;
             let turn = arranged.turns.get(at)?;
             let row = self.ingested.rows.get(*arranged.rows.get(at)?)?;
-            (row.segment == position).then(|| self.make(at, turn, exchange)).flatten()
+            (row.segment == position)
+                .then(|| self.make(at, turn, exchange))
+                .flatten()
         })
     }
 
@@ -105,7 +118,10 @@ impl<'a> Maker<'a> {
                 Some(prompt) => prompt,
                 None => {
                     notes.count("the prompt is not text; the body is kept whole");
-                    Prompt { template: verbatim::whole(body)?, ..Prompt::default() }
+                    Prompt {
+                        template: verbatim::whole(body)?,
+                        ..Prompt::default()
+                    }
                 }
             },
         };
@@ -113,19 +129,24 @@ impl<'a> Maker<'a> {
             count_pieces(&mut prompt.pieces);
             check(dialect, &prompt, turn, &mut notes);
         }
-        Some(Made { turn: at, prompt, notes })
+        Some(Made {
+            turn: at,
+            prompt,
+            notes,
+        })
     }
 }
 
 fn index(arranged: &Arranged) -> HashMap<String, usize> {
     let turns = arranged.turns.iter().enumerate();
-    turns.map(|(at, turn)| (turn.exchange_id.clone(), at)).collect()
+    turns
+        .map(|(at, turn)| (turn.exchange_id.clone(), at))
+        .collect()
 }
 
 /// What the set plans is what its content holds, or it is said.
 fn check(dialect: Dialect, prompt: &Prompt, turn: &Turn, notes: &mut Notes) {
-    let rendered =
-        rebuild::body(dialect, prompt).and_then(|body| reading::render(dialect, &body));
+    let rendered = rebuild::body(dialect, prompt).and_then(|body| reading::render(dialect, &body));
     let counted = rendered.and_then(|rendered| i64::try_from(tokens::count(&rendered)).ok());
     if turn.input_tokens.is_some() && counted != turn.input_tokens {
         notes.count("the content does not render to as many tokens as production counted");
@@ -139,8 +160,10 @@ fn count_pieces(pieces: &mut [Piece]) {
         let rendered = match piece.kind {
             PartKind::Message => {
                 let message: Value = serde_json::from_slice(&piece.body).unwrap_or_default();
-                tokens::count(&tokens::render_chat(&serde_json::json!({"messages": [message]})))
-                    .saturating_sub(answer_header)
+                tokens::count(&tokens::render_chat(
+                    &serde_json::json!({"messages": [message]}),
+                ))
+                .saturating_sub(answer_header)
             }
             PartKind::Text | PartKind::Template => tokens::count(&piece.body),
         };
@@ -151,7 +174,9 @@ fn count_pieces(pieces: &mut [Piece]) {
 fn put(turn: &mut Turn, prompt: Prompt, parts: &mut Parts) {
     turn.template = Some(parts.add(PartKind::Template, None, prompt.template));
     let pieces = prompt.pieces.into_iter();
-    turn.content = pieces.map(|piece| parts.add(piece.kind, piece.tokens, piece.body)).collect();
+    turn.content = pieces
+        .map(|piece| parts.add(piece.kind, piece.tokens, piece.body))
+        .collect();
     if prompt.without_stop {
         turn.stop = None;
     }

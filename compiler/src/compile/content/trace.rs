@@ -8,8 +8,6 @@
 //! prompt, the parent's answer, and what is new.
 
 use super::super::arrange::Arranged;
-use super::super::ingest::Ingested;
-use super::super::row::Row;
 use super::Notes;
 use super::parts::Parts;
 use crate::recipe::{ContentKind, Recipe};
@@ -29,21 +27,14 @@ struct Piece {
 }
 
 /// Fills the turns that have no content yet.
-pub(super) fn fill(
-    arranged: &mut Arranged,
-    ingested: &Ingested,
-    recipe: &Recipe,
-    parts: &mut Parts,
-    notes: &mut Notes,
-) {
-    let words = Words { key: blake3::derive_key(CONTEXT, &recipe.seed.to_le_bytes()) };
+pub(super) fn fill(arranged: &mut Arranged, recipe: &Recipe, parts: &mut Parts, notes: &mut Notes) {
+    let words = Words {
+        key: blake3::derive_key(CONTEXT, &recipe.seed.to_le_bytes()),
+    };
     let mut prompts: Vec<Vec<Piece>> = Vec::with_capacity(arranged.turns.len());
     for at in 0..arranged.turns.len() {
-        let row = arranged.rows.get(at).and_then(|row| ingested.rows.get(*row));
-        let pieces = match (arranged.turns.get(at), row) {
-            (Some(turn), Some(row)) if is_bare(turn) => {
-                words.prompt(turn, row, arranged, &prompts, notes)
-            }
+        let pieces = match arranged.turns.get(at) {
+            Some(turn) if is_bare(turn) => words.prompt(turn, arranged, &prompts, notes),
             _ => Vec::new(),
         };
         if let Some(turn) = arranged.turns.get_mut(at).filter(|turn| is_bare(turn)) {
@@ -72,7 +63,9 @@ fn finish(
         if !traced {
             notes.count("no text was captured; their prompts are words of the same length");
         }
-        let ids = pieces.iter().map(|piece| parts.add_words(piece.seed, piece.tokens));
+        let ids = pieces
+            .iter()
+            .map(|piece| parts.add_words(piece.seed, piece.tokens));
         turn.content = ids.collect();
     }
     if traced || !turn.content.is_empty() {
@@ -99,31 +92,38 @@ impl Words {
     fn prompt(
         &self,
         turn: &Turn,
-        row: &Row,
         arranged: &Arranged,
         prompts: &[Vec<Piece>],
         notes: &mut Notes,
     ) -> Vec<Piece> {
-        let Some(tokens) = turn.input_tokens.and_then(|tokens| u64::try_from(tokens).ok()) else {
+        let Some(tokens) = turn
+            .input_tokens
+            .and_then(|tokens| u64::try_from(tokens).ok())
+        else {
             notes.count("the prompt length is unknown; they have no content");
             return Vec::new();
         };
-        match (row.block_tokens, row.blocks.is_empty()) {
-            (Some(block), false) if block > 0 => self.of_blocks(row, tokens, u64::from(block)),
+        match (turn.block_tokens, &turn.block_hashes) {
+            (Some(block), Some(ids)) if block > 0 => {
+                self.of_blocks(turn, ids, tokens, u64::from(block.cast_unsigned()))
+            }
             _ => self.of_lengths(turn, tokens, arranged, prompts),
         }
     }
 
-    fn of_blocks(&self, row: &Row, tokens: u64, block: u64) -> Vec<Piece> {
+    fn of_blocks(&self, turn: &Turn, ids: &[u64], tokens: u64, block: u64) -> Vec<Piece> {
         let mut left = tokens;
-        let pieces = row.blocks.iter().map(|id| {
-            let piece = Piece { seed: self.seed(b"block", &id.to_le_bytes()), tokens: block.min(left) };
+        let pieces = ids.iter().map(|id| {
+            let piece = Piece {
+                seed: self.seed(b"block", &id.to_le_bytes()),
+                tokens: block.min(left),
+            };
             left -= piece.tokens;
             piece
         });
         let mut pieces: Vec<Piece> = pieces.filter(|piece| piece.tokens > 0).collect();
         // Hashes of full blocks only: the tail is nobody else's.
-        self.push_own(&mut pieces, row.exchange_id.as_bytes(), left);
+        self.push_own(&mut pieces, turn.exchange_id.as_bytes(), left);
         pieces
     }
 
@@ -134,7 +134,10 @@ impl Words {
         arranged: &Arranged,
         prompts: &[Vec<Piece>],
     ) -> Vec<Piece> {
-        let parent = turn.retry_of.or(turn.parent).and_then(|id| usize::try_from(id).ok());
+        let parent = turn
+            .retry_of
+            .or(turn.parent)
+            .and_then(|id| usize::try_from(id).ok());
         let parent = parent.and_then(|at| Some((arranged.turns.get(at)?, prompts.get(at)?)));
         let mut pieces = Vec::new();
         let mut left = tokens;
@@ -144,11 +147,21 @@ impl Words {
             if sum <= tokens {
                 pieces.extend(history);
                 left -= sum;
-                let answer = parent.output_tokens.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-                let answer = if turn.retry_of.is_some() { 0 } else { answer.min(left) };
+                let answer = parent
+                    .output_tokens
+                    .and_then(|n| u64::try_from(n).ok())
+                    .unwrap_or(0);
+                let answer = if turn.retry_of.is_some() {
+                    0
+                } else {
+                    answer.min(left)
+                };
                 let seed = self.seed(b"answer", parent.exchange_id.as_bytes());
                 if answer > 0 {
-                    pieces.push(Piece { seed, tokens: answer });
+                    pieces.push(Piece {
+                        seed,
+                        tokens: answer,
+                    });
                 }
                 left -= answer;
             }
@@ -159,7 +172,10 @@ impl Words {
 
     fn push_own(&self, pieces: &mut Vec<Piece>, name: &[u8], tokens: u64) {
         if tokens > 0 {
-            pieces.push(Piece { seed: self.seed(b"own", name), tokens });
+            pieces.push(Piece {
+                seed: self.seed(b"own", name),
+                tokens,
+            });
         }
     }
 }

@@ -13,17 +13,38 @@ pub(super) fn prompt(dialect: Dialect, body: &[u8]) -> Option<Prompt> {
     let (moved, pieces) = match dialect {
         Dialect::OpenaiChat => {
             let messages = wire::read_messages(dialect, body)?;
-            let piece = |raw| Piece { kind: ContentKind::Message, tokens: None, body: raw };
-            ("messages", messages.into_iter().map(|message| piece(message.raw)).collect())
+            let piece = |raw| Piece {
+                kind: ContentKind::Message,
+                tokens: None,
+                body: raw,
+            };
+            (
+                "messages",
+                messages
+                    .into_iter()
+                    .map(|message| piece(message.raw))
+                    .collect(),
+            )
         }
         Dialect::OpenaiCompletions => {
             let raw = fields.0.iter().find(|(key, _)| key == "prompt")?.1;
             let text: String = serde_json::from_str(raw.get()).ok()?;
-            ("prompt", vec![Piece { kind: ContentKind::Text, tokens: None, body: text.into_bytes() }])
+            (
+                "prompt",
+                vec![Piece {
+                    kind: ContentKind::Text,
+                    tokens: None,
+                    body: text.into_bytes(),
+                }],
+            )
         }
         Dialect::Trace | Dialect::Unknown => return None,
     };
-    Some(Prompt { template: fields.without(moved), pieces, without_stop: false })
+    Some(Prompt {
+        template: fields.without(moved),
+        pieces,
+        without_stop: false,
+    })
 }
 
 /// A whole body as a template: for prompts that are not text.
@@ -40,7 +61,9 @@ impl Fields<'_> {
     fn without(&self, moved: &str) -> Vec<u8> {
         let kept = self.0.iter().filter(|(key, _)| key != moved);
         let fields: Vec<String> = kept
-            .map(|(key, value)| format!("{}:{}", serde_json::Value::from(key.as_str()), value.get()))
+            .map(|(key, value)| {
+                format!("{}:{}", serde_json::Value::from(key.as_str()), value.get())
+            })
             .collect();
         format!("{{{}}}", fields.join(",")).into_bytes()
     }
@@ -80,7 +103,10 @@ mod tests {
         let body = br#"{"model":"m", "seed": 18446744073709551616, "messages":[{"role":"user","content":"a\u0062"}],"t":1.0}"#;
         let prompt = prompt(Dialect::OpenaiChat, body).unwrap();
         let template = String::from_utf8(prompt.template).unwrap();
-        assert_eq!(template, r#"{"model":"m","seed":18446744073709551616,"t":1.0}"#);
+        assert_eq!(
+            template,
+            r#"{"model":"m","seed":18446744073709551616,"t":1.0}"#
+        );
         let message = String::from_utf8(prompt.pieces[0].body.clone()).unwrap();
         assert_eq!(message, r#"{"role":"user","content":"a\u0062"}"#);
     }
@@ -90,7 +116,13 @@ mod tests {
         let made = prompt(Dialect::OpenaiCompletions, br#"{"prompt":"a\nb","n":1}"#).unwrap();
         assert_eq!(made.pieces[0].body, b"a\nb");
         assert_eq!(made.template, br#"{"n":1}"#);
-        assert_eq!(prompt(Dialect::OpenaiCompletions, br#"{"prompt":[1,2]}"#), None);
-        assert_eq!(whole(br#"{"prompt": [1,2]}"#).unwrap(), br#"{"prompt":[1,2]}"#);
+        assert_eq!(
+            prompt(Dialect::OpenaiCompletions, br#"{"prompt":[1,2]}"#),
+            None
+        );
+        assert_eq!(
+            whole(br#"{"prompt": [1,2]}"#).unwrap(),
+            br#"{"prompt":[1,2]}"#
+        );
     }
 }

@@ -20,18 +20,41 @@ pub(crate) fn render(manifest: &Manifest, report: &Report) -> String {
             card.push_str(&format!("- {finding}\n"));
         }
     }
-    card.push_str(&format!("\n## Recipe\n\n```json\n{:#}\n```\n", manifest.recipe));
+    card.push_str(&format!(
+        "\n## Recipe\n\n```json\n{:#}\n```\n",
+        manifest.recipe
+    ));
     card
 }
 
 fn write_head(card: &mut String, manifest: &Manifest, report: &Report) -> std::fmt::Result {
     let counts = &manifest.counts;
-    writeln!(card, "A replay set of truetape {}, `sha256:{}`.\n", manifest.tool_version, manifest.digest)?;
+    writeln!(
+        card,
+        "A replay set of truetape {}, `sha256:{}`.\n",
+        manifest.tool_version, manifest.digest
+    )?;
     writeln!(card, "| | |\n|---|---|")?;
-    writeln!(card, "| turns | {} in {} sessions |", counts.turns, counts.sessions)?;
-    writeln!(card, "| tokens | {} prompt, {} generated |", counts.input_tokens, counts.output_tokens)?;
-    writeln!(card, "| stands for | one {} at the {} rate |", manifest.semantics.view, manifest.semantics.rate)?;
-    writeln!(card, "| prompts | {}, {} parts |", manifest.semantics.content, counts.content_parts)?;
+    writeln!(
+        card,
+        "| turns | {} in {} sessions |",
+        counts.turns, counts.sessions
+    )?;
+    writeln!(
+        card,
+        "| tokens | {} prompt, {} generated |",
+        counts.input_tokens, counts.output_tokens
+    )?;
+    writeln!(
+        card,
+        "| stands for | one {} at the {} rate |",
+        manifest.semantics.view, manifest.semantics.rate
+    )?;
+    writeln!(
+        card,
+        "| prompts | {}, {} parts |",
+        manifest.semantics.content, counts.content_parts
+    )?;
     writeln!(card, "| tokenizer | {} |", manifest.tokenizer.name)?;
     writeln!(card, "| fidelity, level 1 | {} |", report.verdict.name())?;
     writeln!(card, "| direction | {} |\n", report.direction.name())?;
@@ -40,7 +63,10 @@ fn write_head(card: &mut String, manifest: &Manifest, report: &Report) -> std::f
 
 fn row(stage: &Stage) -> String {
     let list = |counts: &std::collections::BTreeMap<String, u64>| {
-        let items: Vec<String> = counts.iter().map(|(what, n)| format!("{what} {n}")).collect();
+        let items: Vec<String> = counts
+            .iter()
+            .map(|(what, n)| format!("{what} {n}"))
+            .collect();
         items.join(", ")
     };
     format!(

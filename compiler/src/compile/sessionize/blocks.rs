@@ -31,12 +31,21 @@ impl BlockChains {
     pub(super) fn new(rows: &[Row]) -> Self {
         let mut uses: MixMap<u32> = MixMap::default();
         // Ids are chained, so no prompt holds one twice.
-        for id in rows.iter().filter(|row| chained(row)).flat_map(|row| &row.blocks) {
+        for id in rows
+            .iter()
+            .filter(|row| chained(row))
+            .flat_map(|row| &row.blocks)
+        {
             *uses.entry(*id).or_default() += 1;
         }
         let least = f64::from(HOT_ROWS_MIN).max(HOT_SHARE_MIN * rows.len() as f64);
-        let hot = uses.into_iter().filter(|(_, uses)| f64::from(*uses) >= least);
-        Self { hot: hot.map(|(id, _)| id).collect(), by_last_full: MixMap::default() }
+        let hot = uses
+            .into_iter()
+            .filter(|(_, uses)| f64::from(*uses) >= least);
+        Self {
+            hot: hot.map(|(id, _)| id).collect(),
+            by_last_full: MixMap::default(),
+        }
     }
 
     /// Adds a row to what was seen.
@@ -44,7 +53,9 @@ impl BlockChains {
         if !chained(row) {
             return;
         }
-        let last = full_blocks(row).checked_sub(1).and_then(|last| row.blocks.get(last));
+        let last = full_blocks(row)
+            .checked_sub(1)
+            .and_then(|last| row.blocks.get(last));
         if let Some(id) = last.filter(|id| !self.hot.contains(*id)) {
             self.by_last_full.entry(*id).or_default().push(at);
         }
@@ -55,7 +66,11 @@ impl BlockChains {
         if !chained(row) {
             return None;
         }
-        let candidates = row.blocks.iter().rev().filter_map(|id| self.by_last_full.get(id));
+        let candidates = row
+            .blocks
+            .iter()
+            .rev()
+            .filter_map(|id| self.by_last_full.get(id));
         let parent = candidates.into_iter().find_map(|candidates| {
             let mut latest = candidates.iter().rev().take(CANDIDATES_MAX);
             latest.find(|at| {
@@ -64,7 +79,11 @@ impl BlockChains {
                 })
             })
         })?;
-        Some(Tie { parent: *parent, evidence: Evidence::Blocks, confidence: CONFIDENCE })
+        Some(Tie {
+            parent: *parent,
+            evidence: Evidence::Blocks,
+            confidence: CONFIDENCE,
+        })
     }
 }
 
@@ -75,7 +94,9 @@ fn chained(row: &Row) -> bool {
 
 /// Blocks that hold as many tokens as a block can.
 fn full_blocks(row: &Row) -> usize {
-    let tokens = row.input_tokens.and_then(|tokens| usize::try_from(tokens).ok());
+    let tokens = row
+        .input_tokens
+        .and_then(|tokens| usize::try_from(tokens).ok());
     match (tokens, row.block_tokens) {
         (Some(tokens), Some(block)) if block > 0 => (tokens / block as usize).min(row.blocks.len()),
         _ => row.blocks.len(),

@@ -33,7 +33,11 @@ fn step(chain: u64, message: MessageHash) -> u64 {
 pub(super) fn full_chain(row: &Row) -> Option<u64> {
     let messages = &row.text.as_ref()?.messages;
     let speaks = messages.iter().any(|message| !message.system);
-    speaks.then(|| messages.iter().fold(0, |chain, message| step(chain, *message)))
+    speaks.then(|| {
+        messages
+            .iter()
+            .fold(0, |chain, message| step(chain, *message))
+    })
 }
 
 /// A prefix of a request's messages.
@@ -49,7 +53,10 @@ fn prefixes(messages: impl Iterator<Item = MessageHash>) -> Vec<Prefix> {
     let (mut chain, mut speaks) = (0, false);
     for message in messages {
         if speaks {
-            prefixes.push(Prefix { chain, next: message.hash });
+            prefixes.push(Prefix {
+                chain,
+                next: message.hash,
+            });
         }
         chain = step(chain, message);
         speaks |= !message.system;
@@ -83,7 +90,10 @@ pub(super) fn keys_agree(child: Option<&Name>, parent: Option<&Name>) -> bool {
 impl MessageChains {
     /// Starts with nothing seen.
     pub(super) fn new(rows: &[Row]) -> Self {
-        Self { rows: rows.len(), ..Self::default() }
+        Self {
+            rows: rows.len(),
+            ..Self::default()
+        }
     }
 
     /// Adds a row to what was seen.
@@ -109,7 +119,10 @@ impl MessageChains {
         exact.or_else(|| {
             let spoken = messages.iter().copied().filter(|message| !message.system);
             let tie = self.deepest(&self.conversation, prefixes(spoken), row, rows)?;
-            Some(Tie { confidence: tie.confidence * 0.8, ..tie })
+            Some(Tie {
+                confidence: tie.confidence * 0.8,
+                ..tie
+            })
         })
     }
 
@@ -138,8 +151,16 @@ impl MessageChains {
         });
         // The latest wins a tie, so `at` comes last.
         let (judged, parent) = judged.max_by_key(|(judged, at)| (judged.rank(), *at))?;
-        let evidence = if judged.answered { Evidence::Answer } else { Evidence::History };
-        Some(Tie { parent, evidence, confidence: judged.confidence() })
+        let evidence = if judged.answered {
+            Evidence::Answer
+        } else {
+            Evidence::History
+        };
+        Some(Tie {
+            parent,
+            evidence,
+            confidence: judged.confidence(),
+        })
     }
 }
 
@@ -156,7 +177,13 @@ struct Judged {
 
 impl Judged {
     fn rank(&self) -> (bool, bool, SameClient, bool, bool) {
-        (self.answered, !self.contradicted, self.client, self.ended_before, self.same_conn)
+        (
+            self.answered,
+            !self.contradicted,
+            self.client,
+            self.ended_before,
+            self.same_conn,
+        )
     }
 
     fn confidence(&self) -> f64 {

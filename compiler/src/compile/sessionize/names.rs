@@ -12,16 +12,15 @@ const KEY_CHARS_MAX: usize = 64;
 /// Gives every row its session: its client's key, its parent's session, or one of its own.
 ///
 /// Returns the names by index, and the index of each row.
-pub(super) fn sessions(
-    rows: &[Row],
-    links: &[Link],
-    secret: &Secret,
-) -> (Vec<String>, Vec<u32>) {
+pub(super) fn sessions(rows: &[Row], links: &[Link], secret: &Secret) -> (Vec<String>, Vec<u32>) {
     let mut names = Vec::new();
     let mut by_key: HashMap<&Name, u32> = HashMap::new();
     let mut of_row: Vec<u32> = Vec::with_capacity(rows.len());
     for (row, link) in rows.iter().zip(links) {
-        let tied = link.parent.or(link.retry_of).and_then(|at| of_row.get(at).copied());
+        let tied = link
+            .parent
+            .or(link.retry_of)
+            .and_then(|at| of_row.get(at).copied());
         let next = u32::try_from(names.len()).unwrap_or(u32::MAX);
         let session = match (&row.session_key, tied) {
             (Some(key), _) => *by_key.entry(key).or_insert(next),

@@ -30,7 +30,9 @@ impl Attempts {
     pub(super) fn repeated_by(&self, row: &Row, rows: &[Row]) -> Option<usize> {
         let earlier = self.0.get(&full_chain(row)?)?;
         let mut latest = earlier.iter().rev().take(CANDIDATES_MAX);
-        latest.find(|at| rows.get(**at).is_some_and(|other| repeats(row, other))).copied()
+        latest
+            .find(|at| rows.get(**at).is_some_and(|other| repeats(row, other)))
+            .copied()
     }
 }
 

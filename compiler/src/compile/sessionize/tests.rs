@@ -40,11 +40,24 @@ fn rows(said: &[Said<'_>]) -> Vec<Row> {
                 end_us: Some((said.end_ms - said.start_ms) * 1_000),
                 dialect: "openai_chat".to_owned(),
                 session_key: said.key.map(str::to_owned),
-                outcome: if said.failed { Outcome::Error } else { Outcome::Complete },
+                outcome: if said.failed {
+                    Outcome::Error
+                } else {
+                    Outcome::Complete
+                },
                 ..Exchange::default()
             };
             let client = said.client.map(hash);
-            row(exchange, Extra { text: Some(text), client, retry_count: 0 }, 0, &mut names)
+            row(
+                exchange,
+                Extra {
+                    text: Some(text),
+                    client,
+                    retry_count: 0,
+                },
+                0,
+                &mut names,
+            )
         })
         .collect();
     rows.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -58,21 +71,66 @@ fn tree(said: &[Said<'_>]) -> Vec<String> {
     let id = |at: usize| rows[at].exchange_id.clone();
     let line = |(at, link): (usize, &Link)| {
         let parent = link.parent.map_or("-".to_owned(), id);
-        let retry = link.retry_of.map_or(String::new(), |of| format!(" retry of {}", id(of)));
-        format!("{} <- {parent} depth {} session {}{retry}", id(at), link.depth, link.session)
+        let retry = link
+            .retry_of
+            .map_or(String::new(), |of| format!(" retry of {}", id(of)));
+        format!(
+            "{} <- {parent} depth {} session {}{retry}",
+            id(at),
+            link.depth,
+            link.session
+        )
     };
     sessions.links.iter().enumerate().map(line).collect()
 }
 
 #[test]
 fn a_retry_is_an_arrival_and_not_a_turn() {
-    let k1 = Said { client: Some("k1"), ..Said::default() };
+    let k1 = Said {
+        client: Some("k1"),
+        ..Said::default()
+    };
     let said = [
-        Said { id: "1", end_ms: 12, messages: "retry me", failed: true, ..k1.clone() },
-        Said { id: "2", start_ms: 520, end_ms: 1_900, messages: "retry me", answer: Some("fine"), ..k1.clone() },
-        Said { id: "3", start_ms: 3_000, end_ms: 33_000, messages: "retry me|fine|more", failed: true, ..k1.clone() },
-        Said { id: "4", start_ms: 33_100, end_ms: 34_000, messages: "retry me|fine|more", answer: Some("x"), ..k1.clone() },
-        Said { id: "5", client: Some("k2"), start_ms: 40_000, end_ms: 40_900, messages: "retry me", answer: Some("fine"), ..Said::default() },
+        Said {
+            id: "1",
+            end_ms: 12,
+            messages: "retry me",
+            failed: true,
+            ..k1.clone()
+        },
+        Said {
+            id: "2",
+            start_ms: 520,
+            end_ms: 1_900,
+            messages: "retry me",
+            answer: Some("fine"),
+            ..k1.clone()
+        },
+        Said {
+            id: "3",
+            start_ms: 3_000,
+            end_ms: 33_000,
+            messages: "retry me|fine|more",
+            failed: true,
+            ..k1.clone()
+        },
+        Said {
+            id: "4",
+            start_ms: 33_100,
+            end_ms: 34_000,
+            messages: "retry me|fine|more",
+            answer: Some("x"),
+            ..k1.clone()
+        },
+        Said {
+            id: "5",
+            client: Some("k2"),
+            start_ms: 40_000,
+            end_ms: 40_900,
+            messages: "retry me",
+            answer: Some("fine"),
+            ..Said::default()
+        },
     ];
     assert_eq!(
         tree(&said),
@@ -88,12 +146,42 @@ fn a_retry_is_an_arrival_and_not_a_turn() {
 
 #[test]
 fn an_edited_message_makes_a_branch_whatever_ended_first() {
-    let k1 = Said { client: Some("k1"), ..Said::default() };
+    let k1 = Said {
+        client: Some("k1"),
+        ..Said::default()
+    };
     let said = [
-        Said { id: "r1", end_ms: 8, messages: "S|u1", answer: Some("a1"), ..k1.clone() },
-        Said { id: "r3", start_ms: 20, end_ms: 40, messages: "S|u1|a1|u2 edited", answer: Some("a2b"), ..k1.clone() },
-        Said { id: "r2", start_ms: 10, end_ms: 90, messages: "S|u1|a1|u2", answer: Some("a2"), ..k1.clone() },
-        Said { id: "r4", start_ms: 100, end_ms: 120, messages: "S|u1|a1|u2|a2|u3", answer: Some("a3"), ..k1.clone() },
+        Said {
+            id: "r1",
+            end_ms: 8,
+            messages: "S|u1",
+            answer: Some("a1"),
+            ..k1.clone()
+        },
+        Said {
+            id: "r3",
+            start_ms: 20,
+            end_ms: 40,
+            messages: "S|u1|a1|u2 edited",
+            answer: Some("a2b"),
+            ..k1.clone()
+        },
+        Said {
+            id: "r2",
+            start_ms: 10,
+            end_ms: 90,
+            messages: "S|u1|a1|u2",
+            answer: Some("a2"),
+            ..k1.clone()
+        },
+        Said {
+            id: "r4",
+            start_ms: 100,
+            end_ms: 120,
+            messages: "S|u1|a1|u2|a2|u3",
+            answer: Some("a3"),
+            ..k1.clone()
+        },
     ];
     assert_eq!(
         tree(&said),
@@ -109,19 +197,53 @@ fn an_edited_message_makes_a_branch_whatever_ended_first() {
 #[test]
 fn a_shared_system_prompt_ties_nobody_together() {
     let said = [
-        Said { id: "1", end_ms: 1, messages: "S", ..Said::default() },
-        Said { id: "2", start_ms: 5, end_ms: 6, messages: "S|u1", answer: Some("a1"), ..Said::default() },
-        Said { id: "3", start_ms: 7, end_ms: 8, messages: "S|u2", answer: Some("a2"), ..Said::default() },
+        Said {
+            id: "1",
+            end_ms: 1,
+            messages: "S",
+            ..Said::default()
+        },
+        Said {
+            id: "2",
+            start_ms: 5,
+            end_ms: 6,
+            messages: "S|u1",
+            answer: Some("a1"),
+            ..Said::default()
+        },
+        Said {
+            id: "3",
+            start_ms: 7,
+            end_ms: 8,
+            messages: "S|u2",
+            answer: Some("a2"),
+            ..Said::default()
+        },
     ];
-    let roots = tree(&said).iter().filter(|line| line.contains("<- - depth 1")).count();
+    let roots = tree(&said)
+        .iter()
+        .filter(|line| line.contains("<- - depth 1"))
+        .count();
     assert_eq!(roots, 3);
 }
 
 #[test]
 fn a_value_that_changes_in_the_system_prompt_does_not_hide_a_conversation() {
     let said = [
-        Said { id: "1", end_ms: 1, messages: "S nonce a|u1", answer: Some("a1"), ..Said::default() },
-        Said { id: "2", start_ms: 5, end_ms: 6, messages: "S nonce b|u1|a1|u2", ..Said::default() },
+        Said {
+            id: "1",
+            end_ms: 1,
+            messages: "S nonce a|u1",
+            answer: Some("a1"),
+            ..Said::default()
+        },
+        Said {
+            id: "2",
+            start_ms: 5,
+            end_ms: 6,
+            messages: "S nonce b|u1|a1|u2",
+            ..Said::default()
+        },
     ];
     assert_eq!(tree(&said)[1], "2 <- 1 depth 2 session 0");
 }
@@ -129,34 +251,96 @@ fn a_value_that_changes_in_the_system_prompt_does_not_hide_a_conversation() {
 #[test]
 fn the_answer_tells_two_who_asked_the_same() {
     let said = [
-        Said { id: "1", end_ms: 3, messages: "hello there", answer: Some("a"), ..Said::default() },
-        Said { id: "2", start_ms: 1, end_ms: 4, messages: "hello there", answer: Some("b"), ..Said::default() },
-        Said { id: "3", start_ms: 5, end_ms: 6, messages: "hello there|a|go on", ..Said::default() },
+        Said {
+            id: "1",
+            end_ms: 3,
+            messages: "hello there",
+            answer: Some("a"),
+            ..Said::default()
+        },
+        Said {
+            id: "2",
+            start_ms: 1,
+            end_ms: 4,
+            messages: "hello there",
+            answer: Some("b"),
+            ..Said::default()
+        },
+        Said {
+            id: "3",
+            start_ms: 5,
+            end_ms: 6,
+            messages: "hello there|a|go on",
+            ..Said::default()
+        },
     ];
     assert_eq!(tree(&said)[2], "3 <- 1 depth 2 session 0");
 }
 
 #[test]
 fn a_session_that_the_client_named_stays_one_session() {
-    let k = Said { key: Some("k"), ..Said::default() };
+    let k = Said {
+        key: Some("k"),
+        ..Said::default()
+    };
     let said = [
-        Said { id: "1", end_ms: 3, messages: "u1", answer: Some("a1"), ..k.clone() },
-        Said { id: "2", start_ms: 4, end_ms: 9, messages: "summary|u2", ..k.clone() },
-        Said { id: "3", start_ms: 5, end_ms: 6, messages: "u1|a1|u2", ..Said::default() },
+        Said {
+            id: "1",
+            end_ms: 3,
+            messages: "u1",
+            answer: Some("a1"),
+            ..k.clone()
+        },
+        Said {
+            id: "2",
+            start_ms: 4,
+            end_ms: 9,
+            messages: "summary|u2",
+            ..k.clone()
+        },
+        Said {
+            id: "3",
+            start_ms: 5,
+            end_ms: 6,
+            messages: "u1|a1|u2",
+            ..Said::default()
+        },
     ];
     let rows = rows(&said);
     let sessions = sessionize(&rows, &Secret([0; 32]));
-    assert_eq!(sessions.names, ["k"], "a request without a key joins the session it continues");
-    assert_eq!(sessions.links[1].parent, None, "history was rewritten: nothing shows a parent");
-    assert_eq!(sessions.links[1].depends_on, Some(0), "but its own client waited for it");
+    assert_eq!(
+        sessions.names,
+        ["k"],
+        "a request without a key joins the session it continues"
+    );
+    assert_eq!(
+        sessions.links[1].parent, None,
+        "history was rewritten: nothing shows a parent"
+    );
+    assert_eq!(
+        sessions.links[1].depends_on,
+        Some(0),
+        "but its own client waited for it"
+    );
     assert_eq!(sessions.links[2].parent, Some(0));
 }
 
 #[test]
 fn a_child_that_was_sent_before_its_parent_ended_does_not_wait_for_it() {
     let said = [
-        Said { id: "1", end_ms: 30, messages: "u1", ..Said::default() },
-        Said { id: "2", start_ms: 10, end_ms: 40, messages: "u1|u2", ..Said::default() },
+        Said {
+            id: "1",
+            end_ms: 30,
+            messages: "u1",
+            ..Said::default()
+        },
+        Said {
+            id: "2",
+            start_ms: 10,
+            end_ms: 40,
+            messages: "u1|u2",
+            ..Said::default()
+        },
     ];
     let links = sessionize(&rows(&said), &Secret([0; 32])).links;
     assert_eq!((links[1].parent, links[1].depends_on), (Some(0), None));

@@ -9,10 +9,14 @@ fn synthetic() -> Synthetic {
 }
 
 fn new_body(body: &Value) -> Value {
-    let dialect =
-        if body.get("messages").is_some() { Dialect::OpenaiChat } else { Dialect::OpenaiCompletions };
-    let prompt =
-        synthetic().prompt(dialect, body.as_object().unwrap(), &mut Notes::default()).unwrap();
+    let dialect = if body.get("messages").is_some() {
+        Dialect::OpenaiChat
+    } else {
+        Dialect::OpenaiCompletions
+    };
+    let prompt = synthetic()
+        .prompt(dialect, body.as_object().unwrap(), &mut Notes::default())
+        .unwrap();
     rebuild::body(dialect, &prompt).unwrap()
 }
 
@@ -44,25 +48,42 @@ fn nothing_that_was_said_remains_and_the_length_stays() {
     assert!(!new.to_string().to_lowercase().contains("canary"), "{new}");
     assert_eq!(count(&render_chat(&new)), count(&render_chat(&old)));
     let roles = |body: &Value| -> Vec<Value> {
-        body["messages"].as_array().unwrap().iter().map(|message| message["role"].clone()).collect()
+        body["messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|message| message["role"].clone())
+            .collect()
     };
     assert_eq!(roles(&new), roles(&old));
-    assert_eq!(new["messages"][3]["tool_call_id"], new["messages"][2]["tool_calls"][0]["id"]);
+    assert_eq!(
+        new["messages"][3]["tool_call_id"],
+        new["messages"][2]["tool_calls"][0]["id"]
+    );
     assert_eq!(
         new["messages"][2]["tool_calls"][0]["function"]["name"],
         new["tools"][0]["function"]["name"]
     );
-    assert_eq!((&new["model"], &new["max_tokens"]), (&json!("m"), &json!(9)));
+    assert_eq!(
+        (&new["model"], &new["max_tokens"]),
+        (&json!("m"), &json!(9))
+    );
 }
 
 /// Leading tokens that two prompts share.
 fn shared(a: &[u8], b: &[u8]) -> usize {
-    a.chunks(4).zip(b.chunks(4)).take_while(|(a, b)| a == b).count()
+    a.chunks(4)
+        .zip(b.chunks(4))
+        .take_while(|(a, b)| a == b)
+        .count()
 }
 
 #[test]
 fn turns_of_a_conversation_share_what_they_shared() {
-    let (a, b) = (conversation("And the other?"), conversation("And the third of them?"));
+    let (a, b) = (
+        conversation("And the other?"),
+        conversation("And the third of them?"),
+    );
     let old = shared(&render_chat(&a), &render_chat(&b));
     let new = shared(&render_chat(&new_body(&a)), &render_chat(&new_body(&b)));
     assert_eq!(new, old);
@@ -72,9 +93,16 @@ fn turns_of_a_conversation_share_what_they_shared() {
 fn another_secret_gives_other_words() {
     let body = json!({"prompt": "The quick brown fox jumps over the lazy dog."});
     let other = Synthetic::new(&Secret([8; 32]), 1)
-        .prompt(Dialect::OpenaiCompletions, body.as_object().unwrap(), &mut Notes::default())
+        .prompt(
+            Dialect::OpenaiCompletions,
+            body.as_object().unwrap(),
+            &mut Notes::default(),
+        )
         .unwrap();
-    assert_ne!(rebuild::body(Dialect::OpenaiCompletions, &other).unwrap(), new_body(&body));
+    assert_ne!(
+        rebuild::body(Dialect::OpenaiCompletions, &other).unwrap(),
+        new_body(&body)
+    );
 }
 
 proptest! {
