@@ -108,6 +108,14 @@ impl Library {
         self.parts.get(number as usize).map_or(&[], Bytes::as_ref)
     }
 
+    /// Whether a turn's recorded request asked for usage in its stream; `None` without its template.
+    pub fn asks_usage(&self, turn: &Turn) -> Option<bool> {
+        let template = self.templates.get(turn.template.as_ref()?)?;
+        let options = template.controlled.get("stream_options");
+        let asked = options.and_then(|options| options.get("include_usage"));
+        Some(asked.and_then(Value::as_bool).unwrap_or(false))
+    }
+
     /// Plans the body of a turn; `None` when the set holds no content for it.
     pub fn body(&self, turn: &Turn, ask: &Ask, shape: &Shape<'_>) -> Option<Body> {
         if turn.content.is_empty() {

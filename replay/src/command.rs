@@ -4,6 +4,7 @@ use crate::breaker::Trip;
 use crate::cli::{Cache, FailOn, Output, ReplayArgs};
 use crate::client::{Client, Target};
 use crate::error::Error;
+use crate::isolation::{self, Salting};
 use crate::load::{self, Loaded};
 use crate::plan::{self, Plan, TargetFacts};
 use crate::probe_target::{self, Probed, Sample, Takes};
@@ -205,7 +206,8 @@ fn salt(args: &ReplayArgs, run_id: &str) -> Option<String> {
     (args.cache == Cache::Salted).then_some(given)
 }
 
-/// Finds out what the target takes, as far as the run needs to know.
+/// Finds out what the target takes, as far as the run needs to know. A salt that it takes and ignores
+/// counts as refused.
 async fn takes(
     args: &ReplayArgs,
     client: &Client,
@@ -220,7 +222,9 @@ async fn takes(
     };
     let first = set.turns.iter().find(|turn| is_sendable(turn));
     let Some(first) = first.filter(|_| !args.no_probe) else {
-        return Ok((wanted, Vec::new()));
+        let finding =
+            "probe: skipped: that lengths are enforced and the cache is salted is assumed";
+        return Ok((wanted, vec![finding.to_owned()]));
     };
     let served = first
         .model
@@ -232,20 +236,27 @@ async fn takes(
         .or(served)
         .or(probed.engine.models.first());
     // A salt of its own: the question must not warm the cache of the run.
-    let salt = format!("probe-{}", salt.unwrap_or_default());
+    let own_salt = format!("probe-{}", salt.unwrap_or_default());
     let sample = Sample {
         path: &first.path,
         dialect: Dialect::from_name(&first.dialect),
         model: model.or(first.model.as_ref()).map(String::as_str),
-        salt: &salt,
+        salt: &own_salt,
+        text: "ping",
     };
-    let takes = probe_target::takes(client, headers, &sample, wanted).await?;
+    let mut takes = probe_target::takes(client, headers, &sample, wanted).await?;
     let mut findings = Vec::new();
     if wanted.salt && !takes.salt {
         findings.push(
             "cache: the target refuses cache_salt: prefixes of earlier runs may be reused (optimistic)"
                 .to_owned(),
         );
+    }
+    if takes.salt {
+        let nonce = truetape_schemas::ids::new_exchange_id();
+        let salting = isolation::verify(client, headers, &sample, takes, &nonce).await?;
+        findings.extend(salting.finding().map(str::to_owned));
+        takes.salt = salting != Salting::Ignored;
     }
     Ok((takes, findings))
 }

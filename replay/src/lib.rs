@@ -9,7 +9,8 @@
 //! 5. [`pace`]: the thread that walks the schedule in real time;
 //! 6. [`client`]: one request, one timed answer;
 //! 7. [`walk`]: the run itself: send, measure, collect, stop;
-//! 8. [`probe_target`]: what the target is, asked before anything is measured;
+//! 8. [`probe_target`] and [`isolation`]: what the target is and takes, asked before anything is
+//!    measured;
 //! 9. [`run_dir`] and [`report`]: the run on disk, and the report that is drawn from it.
 //!
 //! ```text
@@ -31,6 +32,7 @@ pub mod command;
 pub mod dry_run;
 pub mod error;
 pub mod files;
+pub mod isolation;
 pub mod lengths;
 pub mod load;
 pub mod pace;

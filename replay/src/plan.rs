@@ -5,7 +5,6 @@
 //! time, and ties keep the order of the set, so that a burst stays a burst.
 
 use crate::body::{Body, Library, Shape};
-use crate::cli::{Output, Pacing};
 use crate::error::Error;
 use crate::lengths::{self, Enforcement};
 use crate::schedule::Node;
@@ -13,7 +12,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use truetape_schemas::set::Turn;
 use truetape_schemas::wire::Dialect;
 
+mod dispatch;
 mod findings;
+mod inputs;
+
+pub use dispatch::{Planned, Unsent};
+pub use inputs::{Settings, TargetFacts};
 
 /// Reasons for which a planned turn is not sent; the words of the column `not_sent_reason`.
 pub mod reason {
@@ -35,84 +39,6 @@ pub mod reason {
 
 /// Dispatches of a plan at most: the schedule numbers them with 32 bits.
 const DISPATCHES_MAX: usize = u32::MAX as usize - 1;
-
-/// What of the command line shapes a plan.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// Only turns due before it are sent.
-    pub duration_us: Option<i64>,
-    /// Session starts are divided by it.
-    pub rate_scale: f64,
-    /// What decides when a turn is sent.
-    pub pacing: Pacing,
-    /// Think times are multiplied by it.
-    pub think_scale: f64,
-    /// How the length of answers is controlled.
-    pub output: Output,
-    /// Value of `cache_salt`.
-    pub cache_salt: Option<String>,
-    /// Model to ask for instead of the recorded ones.
-    pub model: Option<String>,
-    /// Prompt and output tokens at most.
-    pub token_budget: Option<u64>,
-    /// Whether a turn without content is left out. Only a plan that is never sent can do without.
-    pub needs_content: bool,
-}
-
-/// What the plan must know of the target.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TargetFacts {
-    /// Models it lists; empty when it lists none.
-    pub models: Vec<String>,
-    /// Tokens of prompt and answer at most, where it says so.
-    pub context_tokens_max: Option<i64>,
-    /// Whether it takes `ignore_eos` and `min_tokens`.
-    pub enforces_lengths: bool,
-}
-
-/// One request to be sent.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
-    /// Row of the turn in the set.
-    pub turn_id: i64,
-    /// Its session.
-    pub session: String,
-    /// Its depth in the session.
-    pub turn: i32,
-    /// When it is to be sent, and after what.
-    pub node: Node,
-    /// Path to send to.
-    pub path: String,
-    /// The dialect of its answer.
-    pub dialect: Dialect,
-    /// Its body.
-    pub body: Body,
-    /// Prompt tokens of the set.
-    pub input_tokens: Option<i64>,
-    /// Output tokens of the set.
-    pub output_tokens: Option<i64>,
-    /// How its length is controlled.
-    pub enforcement: Enforcement,
-}
-
-/// A turn that is not sent.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Unsent {
-    /// Row of the turn in the set.
-    pub turn_id: i64,
-    /// Its session.
-    pub session: String,
-    /// Its depth in the session.
-    pub turn: i32,
-    /// When it would have been due.
-    pub due_us: i64,
-    /// Prompt tokens of the set.
-    pub input_tokens: Option<i64>,
-    /// Output tokens of the set.
-    pub output_tokens: Option<i64>,
-    /// Why.
-    pub reason: &'static str,
-}
 
 /// Everything a run will do.
 #[derive(Debug, Default)]
@@ -148,6 +74,7 @@ pub fn plan(
             problem,
         });
     }
+    check_order(turns)?;
     let models = models(turns, settings, target)?;
     let mut tally = findings::Tally::default();
     tally.models(&models);
@@ -170,7 +97,7 @@ pub fn plan(
         };
         match body {
             Ok(body) => {
-                tally.sent(turn, &ask);
+                tally.sent(turn, &ask, library.asks_usage(turn));
                 plan.input_tokens += turn.input_tokens.unwrap_or(0);
                 plan.output_tokens += expected.unwrap_or(0);
                 plan.dispatches
@@ -183,6 +110,28 @@ pub fn plan(
     plan.findings = tally.findings(&plan, settings, target);
     plan.library = library;
     Ok(plan)
+}
+
+/// A set is ordered by arrival and a dependency has ended before: one that points forward could
+/// close a circle, and a run that waits for itself never ends.
+fn check_order(turns: &[Turn]) -> Result<(), Error> {
+    for turn in turns {
+        let later = turn
+            .depends_on
+            .iter()
+            .find(|dependency| turn.turn_id <= **dependency);
+        if let Some(later) = later {
+            let problem = format!(
+                "turn {} depends on {later}, which is not before it",
+                turn.turn_id
+            );
+            return Err(Error::Set {
+                subject: "set".to_owned(),
+                problem,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Due times, in the order of sending. Only the start of a session moves with the rate.

@@ -139,14 +139,7 @@ pub async fn takes(
         if tries.iter().take(nth).any(|earlier| *earlier == takes) {
             continue;
         }
-        let request = Request {
-            method: http::Method::POST,
-            path: client.target().path(sample.path),
-            headers: headers.clone(),
-            body: sample.body(takes).to_string().into(),
-            timeout: Some(TOKEN_TIME_MAX),
-            ..Request::default()
-        };
+        let request = question(client, headers, sample, takes);
         let answer = client.fetch(&request).await;
         let answer = answer.map_err(|failure| unreachable(client, &failure))?;
         match answer.status {
@@ -162,6 +155,23 @@ pub async fn takes(
     })
 }
 
+/// A request for one token.
+pub(crate) fn question(
+    client: &Client,
+    headers: &http::HeaderMap,
+    sample: &Sample<'_>,
+    takes: Takes,
+) -> Request {
+    Request {
+        method: http::Method::POST,
+        path: client.target().path(sample.path),
+        headers: headers.clone(),
+        body: sample.body(takes).to_string().into(),
+        dialect: sample.dialect,
+        timeout: Some(TOKEN_TIME_MAX),
+    }
+}
+
 /// A request like the ones the set will send.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
@@ -173,13 +183,15 @@ pub struct Sample<'a> {
     pub model: Option<&'a str>,
     /// The salt.
     pub salt: &'a str,
+    /// The prompt.
+    pub text: &'a str,
 }
 
 impl Sample<'_> {
     fn body(&self, takes: Takes) -> Value {
         let mut body = match self.dialect {
-            Dialect::OpenaiCompletions => json!({"prompt": "ping"}),
-            _ => json!({"messages": [{"role": "user", "content": "ping"}]}),
+            Dialect::OpenaiCompletions => json!({"prompt": self.text}),
+            _ => json!({"messages": [{"role": "user", "content": self.text}]}),
         };
         body["max_tokens"] = json!(1);
         body["stream"] = json!(true);

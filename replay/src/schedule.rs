@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 pub struct Node {
     /// When the plan wants it sent.
     pub due_us: i64,
-    /// Dispatches that must have ended before, by index. Each index is smaller or larger, never its own.
+    /// Dispatches that must have ended before, by index.
     pub depends_on: Vec<u32>,
     /// Think time after the last of them; `None` where production's is unknown.
     pub think_us: Option<i64>,

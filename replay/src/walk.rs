@@ -140,7 +140,9 @@ pub async fn walk(
         reason: reason::STOPPED,
         problem: "it was interrupted".to_owned(),
     };
-    let stopped = trip.or_else(|| halt.stop.is_cancelled().then(by_user));
+    // A stop that came when everything had been sent and answered changed nothing.
+    let changed = !withdrawn.is_empty() || halt.cut.is_cancelled();
+    let stopped = trip.or_else(|| (halt.stop.is_cancelled() && changed).then(by_user));
     let why = stopped.as_ref().map_or(reason::STOPPED, |trip| trip.reason);
     let withdrawn = withdrawn
         .into_iter()
@@ -148,6 +150,17 @@ pub async fn walk(
     rows.extend(withdrawn.map(|planned| row::withdrawn(planned, why)));
     rows.extend(plan.unsent.iter().map(row::unsent));
     rows.sort_by_key(|row| row.turn_id);
+    let planned = plan.dispatches.len() + plan.unsent.len();
+    if rows.len() != planned {
+        let problem = format!(
+            "{} rows of {planned} turns: an exchange panicked",
+            rows.len()
+        );
+        return Err(Error::Bug {
+            subject: "the run".to_owned(),
+            problem,
+        });
+    }
     let duration_us = rows.iter().filter_map(end_us).max().unwrap_or(0);
     Ok(Walked {
         rows,
@@ -208,11 +221,13 @@ async fn exchange(
         dialect: planned.dialect,
         timeout: shared.manner.timeout,
     };
+    let ending = Ending {
+        shared: &shared,
+        index: release.index,
+        awaited,
+    };
     let exchanged = shared.client.send_until(&request, &shared.cut).await;
-    if awaited {
-        let end_us = shared.clock.at_us(exchanged.handed) + exchanged.end_us;
-        shared.inbox.ended(release.index, end_us + ROUNDED_DOWN_US);
-    }
+    ending.at(shared.clock.at_us(exchanged.handed) + exchanged.end_us + ROUNDED_DOWN_US);
     let row = Dispatch {
         request_bytes,
         ..row::sent(planned, release, exchanged, shared.clock)
@@ -220,6 +235,32 @@ async fn exchange(
     // The collector outlives every exchange; if it has panicked, the walk ends in an error.
     if done.send(row).await.is_err() {
         tracing::debug!("a row had no collector");
+    }
+}
+
+/// Tells the schedule that an exchange has ended, also when its task panics: a dependent turn that
+/// waited for it would wait for ever.
+struct Ending<'a> {
+    shared: &'a Shared,
+    index: u32,
+    awaited: bool,
+}
+
+impl Ending<'_> {
+    fn at(mut self, end_us: i64) {
+        self.tell(end_us);
+    }
+
+    fn tell(&mut self, end_us: i64) {
+        if std::mem::take(&mut self.awaited) {
+            self.shared.inbox.ended(self.index, end_us);
+        }
+    }
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.tell(self.shared.clock.now_us());
     }
 }
 

@@ -1,5 +1,5 @@
 //! Sets replayed against a server whose every answer is known.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
 
@@ -209,6 +209,38 @@ async fn a_strict_target_is_found_out_before_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_salt_that_is_taken_and_ignored_is_no_isolation() {
+    let cases = [
+        (Mood::Caching { honours_salt: true }, "salted", None),
+        (
+            Mood::Caching {
+                honours_salt: false,
+            },
+            "as-is",
+            Some("cache: the target ignores"),
+        ),
+        (
+            Mood::Good,
+            "salted",
+            Some("cache: the target reports no cached tokens"),
+        ),
+    ];
+    for (mood, cache, finding) in cases {
+        let server = Server::start(mood, 0).await;
+        let run = replay(&ten_a_second()[..1], &server.url(), &[]).await.run();
+        assert_eq!(run.flags["cache"], cache, "{mood:?}");
+        let found = run
+            .findings
+            .iter()
+            .find(|found| found.starts_with("cache: "));
+        assert_eq!(found.is_some(), finding.is_some(), "{mood:?} {found:?}");
+        if let (Some(found), Some(finding)) = (found, finding) {
+            assert!(found.starts_with(finding), "{found}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_target_that_is_down_is_told_before_anything_is_written() {
     let server = Server::start(Mood::Good, 0).await;
     let url = server.url();
@@ -269,8 +301,8 @@ async fn a_target_that_goes_away_is_a_row_for_every_request() {
     let replayed = replay(&turns, &server.url(), &flags).await;
     let run = replayed.run();
     assert!(run.account.balances());
-    assert_eq!((run.account.sent, run.account.answered), (8, 2));
-    assert_eq!(run.account.failed["connect"], 6);
+    assert_eq!((run.account.sent, run.account.answered), (8, 3));
+    assert_eq!(run.account.failed["connect"], 5);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,6 +11,7 @@ use truetape_schemas::set::Turn;
 pub(super) struct Tally {
     turns: u64,
     made_streaming: u64,
+    without_usage: u64,
     unknown_think: u64,
     aborted: u64,
     formatted: u64,
@@ -39,8 +40,9 @@ impl Tally {
     }
 
     /// Counts a turn that is sent.
-    pub(super) fn sent(&mut self, turn: &Turn, ask: &Ask) {
+    pub(super) fn sent(&mut self, turn: &Turn, ask: &Ask, asks_usage: Option<bool>) {
         self.made_streaming += u64::from(turn.stream != Some(true));
+        self.without_usage += u64::from(turn.stream == Some(true) && asks_usage == Some(false));
         self.aborted += u64::from(turn.recorded_outcome == Outcome::ClientAborted);
         let enforced = ask.enforcement == Enforcement::Enforce;
         self.formatted += u64::from(enforced && turn.response_format.is_some());
@@ -108,6 +110,10 @@ impl Tally {
         say(
             self.made_streaming,
             "turns: not a stream in production, or not known to be: sent as a stream, to be measured",
+        );
+        say(
+            self.without_usage,
+            "turns: production's stream did not ask for usage: it is asked for, to be measured",
         );
         say(
             self.formatted,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cli::{Output, Pacing};
 use proptest::prelude::*;
 use truetape_schemas::set::{Content, ContentKind};
 
@@ -280,6 +281,15 @@ fn a_single_served_model_stands_in_and_several_have_to_be_named() {
         error.to_string(),
         "--model: the set asks for `prod`, the target serves a, b; name one of them"
     );
+}
+
+#[test]
+fn a_turn_that_waits_for_a_later_one_is_refused() {
+    let mut first = turn(0, "s", 0);
+    first.depends_on = vec![1];
+    let error = super::plan(&[first, turn(1, "s", 1)], library(), &settings(), &target());
+    let message = error.unwrap_err().to_string();
+    assert_eq!(message, "set: turn 0 depends on 1, which is not before it");
 }
 
 proptest! {

@@ -21,6 +21,8 @@ pub(crate) enum Mood {
     Strict,
     /// Answers the first few, then 500.
     Failing { after: usize },
+    /// Says what it has cached: a prompt it has seen, under the same salt if it honours salts.
+    Caching { honours_salt: bool },
     /// Answers the first few, then closes its port.
     Leaving { after: usize },
 }
@@ -28,13 +30,16 @@ pub(crate) enum Mood {
 /// One request as the server saw it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    pub(crate) at: Instant,
     pub(crate) head: String,
     pub(crate) body: serde_json::Value,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Seen {
+    fn is_measured(&self) -> bool {
+        self.header("x-truetape-run").is_some()
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let line = self.head.lines().find(|line| {
             line.split_once(':')
@@ -91,9 +96,7 @@ impl Server {
     /// The requests of the run itself.
     pub(crate) fn measured(&self) -> Vec<Seen> {
         let all = self.seen();
-        all.into_iter()
-            .filter(|seen| seen.header("x-truetape-run").is_some())
-            .collect()
+        all.into_iter().filter(Seen::is_measured).collect()
     }
 
     /// Waits until so many requests of a run have arrived.
@@ -152,8 +155,16 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
         return (json(404, "{}"), Duration::ZERO);
     }
     let mut seen = scene.seen.lock().unwrap();
+    let cached = match scene.mood {
+        Mood::Caching { honours_salt } => seen.iter().any(|earlier: &Seen| {
+            let same = |field: &str| earlier.body[field] == request.body[field];
+            same("messages") && (!honours_salt || same("cache_salt"))
+        }),
+        _ => false,
+    };
     seen.push(request.clone());
-    let nth = seen.len();
+    // Questions before the run do not count.
+    let nth = seen.iter().filter(|seen| seen.is_measured()).count();
     drop(seen);
     match scene.mood {
         Mood::Strict if request.body.get("ignore_eos").is_some() => (
@@ -167,9 +178,9 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
             if after <= nth {
                 scene.leave.cancel();
             }
-            (stream(), scene.service)
+            (stream(cached), scene.service)
         }
-        _ => (stream(), scene.service),
+        _ => (stream(cached), scene.service),
     }
 }
 
@@ -180,12 +191,15 @@ fn json(status: u16, body: &str) -> String {
     )
 }
 
-fn stream() -> String {
+fn stream(cached: bool) -> String {
+    let cached = if cached { 8 } else { 0 };
     let events = [
-        r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#,
-        r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"length"}]}"#,
-        r#"{"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":1,"total_tokens":9}}"#,
-        "[DONE]",
+        r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#.to_owned(),
+        r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"length"}]}"#.to_owned(),
+        format!(
+            r#"{{"choices":[],"usage":{{"prompt_tokens":8,"completion_tokens":1,"total_tokens":9,"prompt_tokens_details":{{"cached_tokens":{cached}}}}}}}"#
+        ),
+        "[DONE]".to_owned(),
     ];
     let body: String = events
         .iter()
@@ -209,7 +223,6 @@ async fn read_request(stream: &mut TcpStream) -> Option<Seen> {
             if at + 4 + length <= bytes.len() {
                 let body = bytes[at + 4..at + 4 + length].to_vec();
                 return Some(Seen {
-                    at: Instant::now(),
                     head,
                     body: serde_json::from_slice(&body).unwrap_or_default(),
                     bytes: body,

@@ -1,0 +1,97 @@
+//! Whether the target honours `cache_salt`: a server that takes it and does nothing with it makes a
+//! second run of a set look better than the first.
+//!
+//! Three requests of one token with the same fresh prompt: the second has the salt of the first and
+//! must find its prefix cached, else nothing can be said; the third has another salt and must not.
+
+use crate::client::{Client, Exchanged};
+use crate::error::Error;
+use crate::probe_target::{Sample, Takes, question};
+use truetape_schemas::capture::Outcome;
+
+/// How often the nonce stands in the prompt: 64 times 37 bytes, several blocks of any engine.
+const NONCE_REPEATS: usize = 64;
+
+/// What was found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Salting {
+    /// Another salt finds nothing.
+    Honoured,
+    /// Another salt finds what it must not.
+    Ignored,
+    /// The target does not say what it took from its cache, or has none.
+    Unverified,
+}
+
+impl Salting {
+    /// What a user should know.
+    pub fn finding(self) -> Option<&'static str> {
+        match self {
+            Self::Honoured => None,
+            Self::Ignored => Some(
+                "cache: the target ignores cache_salt: prefixes of earlier runs may be reused (optimistic)",
+            ),
+            Self::Unverified => Some(
+                "cache: the target reports no cached tokens: whether it honours cache_salt is unknown",
+            ),
+        }
+    }
+}
+
+/// Asks the target. `nonce` must be new, so that no earlier question has cached the prompt.
+pub async fn verify(
+    client: &Client,
+    headers: &http::HeaderMap,
+    sample: &Sample<'_>,
+    takes: Takes,
+    nonce: &str,
+) -> Result<Salting, Error> {
+    let text = format!("{nonce} ").repeat(NONCE_REPEATS);
+    let salts = ["a", "a", "b"].map(|which| format!("probe-{which}-{nonce}"));
+    let mut cached = Vec::with_capacity(salts.len());
+    for salt in &salts {
+        let sample = Sample {
+            text: &text,
+            salt,
+            ..*sample
+        };
+        let exchanged = client
+            .send(&question(client, headers, &sample, takes))
+            .await;
+        cached.push(cached_tokens(&exchanged));
+    }
+    Ok(judge(&cached))
+}
+
+/// Servers leave a count of zero out as often as they report it.
+fn cached_tokens(exchanged: &Exchanged) -> Option<i64> {
+    let complete = exchanged.facts.outcome == Outcome::Complete;
+    complete.then(|| exchanged.facts.cached_tokens.unwrap_or(0))
+}
+
+fn judge(cached: &[Option<i64>]) -> Salting {
+    match cached {
+        [Some(_), Some(1..), Some(..=0)] => Salting::Honoured,
+        [Some(_), Some(1..), Some(1..)] => Salting::Ignored,
+        _ => Salting::Unverified,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_cache_that_shows_itself_can_be_judged() {
+        let cases = [
+            ([Some(0), Some(512), Some(0)], Salting::Honoured),
+            ([Some(0), Some(512), Some(512)], Salting::Ignored),
+            ([Some(0), Some(0), Some(0)], Salting::Unverified),
+            ([Some(0), Some(512), None], Salting::Unverified),
+            ([None, Some(512), Some(0)], Salting::Unverified),
+        ];
+        for (cached, expected) in cases {
+            assert_eq!(judge(&cached), expected, "{cached:?}");
+        }
+    }
+}
