@@ -1,34 +1,37 @@
 //! Reports and profiles for people: a terminal, a pull request.
+//!
+//! The first screen of a report answers what matters: the verdict, the direction, the biggest cause,
+//! what nobody could know, and the seven points. The table of dimensions comes after it, failures
+//! first. JSON is the report itself.
 
 use crate::profile::Profile;
 use truetape_schemas::report::{Dimension, Report};
 
-/// Renders a report for a terminal.
+mod markdown;
+mod plot;
+mod profile;
+mod terminal;
+mod words;
+
+/// Renders a report for a terminal, with colours or without.
 pub fn terminal(report: &Report, color: bool) -> String {
-    let _unused = color;
-    report.sentence.clone()
+    terminal::report(report, color)
 }
 
 /// Renders a report as Markdown, for a comment on a pull request.
 pub fn markdown(report: &Report) -> String {
-    report.sentence.clone()
+    markdown::report(report)
 }
 
 /// Renders a profile for a terminal.
 pub fn profile_terminal(profile: &Profile) -> String {
-    format!("{} turns", profile.turns)
+    profile::terminal(profile)
 }
 
-/// A deviation in words: `-3.1 %`, `+0.4 pp`, `x1.16`.
+/// A deviation in words: `-3.1 %`, `+0.40 pp`, `x1.16`.
 pub fn deviation(dimension: &Dimension) -> String {
-    let Some(deviation) = dimension.deviation else {
-        return "-".to_owned();
-    };
-    match dimension.unit.as_str() {
-        "relative" => format!("{:+.1} %", deviation * 100.0),
-        "rank_points" | "ratio_points" | "share" => format!("{:+.2} pp", deviation * 100.0),
-        "ln_ratio" => format!("x{:.2}", deviation.exp()),
-        "ms" => format!("{deviation:+.2} ms"),
-        _ => format!("{deviation:+.4}"),
-    }
+    words::deviation(dimension)
 }
+
+#[cfg(test)]
+mod tests;

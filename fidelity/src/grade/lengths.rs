@@ -259,6 +259,7 @@ fn joint(pair: &Pair<'_>) -> Dimension {
     )
     .compare(spearman(&pair.set.turns), spearman(&pair.source.turns));
     let fewest = pair.set.turns.len().min(pair.source.turns.len());
+    let undefined = |population: &Population| spearman(&population.turns).is_none();
     draft
         // The standard error of a correlation of independent values.
         .within_reach(
@@ -267,6 +268,9 @@ fn joint(pair: &Pair<'_>) -> Dimension {
         )
         .unknown_if(fewest < SAMPLES_P90_MIN, || {
             format!("{fewest} turns; a correlation needs {SAMPLES_P90_MIN}")
+        })
+        .unknown_if(undefined(pair.source) || undefined(pair.set), || {
+            "lengths that are unknown, or do not vary, have no correlation".to_owned()
         })
         .finish(Level::SetAgainstSource)
 }
