@@ -42,6 +42,11 @@ impl Budget {
         self.max
     }
 
+    /// Whether enough is taken for long bodies to be worth packing.
+    pub fn is_tight(&self) -> bool {
+        self.used() > self.max / limits::TIGHT_SHARE
+    }
+
     fn try_take(&self, bytes: usize, purpose: Purpose) -> bool {
         let limit = match purpose {
             Purpose::Frames => self.frames_max,
@@ -84,6 +89,21 @@ impl Held {
         self.budget.used.fetch_sub(bytes, Relaxed);
     }
 
+    /// Gives back all but so many.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        self.shrink(self.bytes.saturating_sub(bytes));
+    }
+
+    /// Makes a part of it an own thing.
+    pub fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self {
+            budget: Arc::clone(&self.budget),
+            bytes,
+        }
+    }
+
     /// Takes over what another holds of the same budget.
     pub fn absorb(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
@@ -120,6 +140,9 @@ mod tests {
         assert!(one.grow(10, Purpose::Frames) && two.grow(20, Purpose::Frames));
         one.absorb(two);
         assert_eq!(budget.used(), 30);
+        let part = one.split(7);
+        assert_eq!(budget.used(), 30);
+        one.absorb(part);
         one.shrink(5);
         assert_eq!(budget.used(), 25);
         drop(one);

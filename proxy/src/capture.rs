@@ -11,9 +11,8 @@ use crate::error::Error;
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::observe::{self, Plan};
-use crate::recorder::Recorder;
+use crate::recorder::{Offer, Recorder};
 use crate::sealer;
-use crate::tape::Record;
 use crate::writer::{Names, Rotation, Writer};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -92,7 +91,7 @@ impl Capture {
         recorder: &Arc<Recorder>,
         metrics: &Arc<Metrics>,
         plan: Plan,
-        records: Receiver<Box<Record>>,
+        records: Receiver<Offer>,
     ) -> Result<Self, Error> {
         Self::start_on(Box::new(RealDisk), config, recorder, metrics, plan, records)
     }
@@ -104,7 +103,7 @@ impl Capture {
         recorder: &Arc<Recorder>,
         metrics: &Arc<Metrics>,
         plan: Plan,
-        records: Receiver<Box<Record>>,
+        records: Receiver<Offer>,
     ) -> Result<Self, Error> {
         let directory = config.out.clone();
         let lock = lock(&directory)?;

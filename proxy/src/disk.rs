@@ -30,7 +30,12 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Appender>> {
-        Ok(Box::new(create(path)?))
+        let file = create(path)?;
+        // The file's name must survive a power cut as well.
+        if let Some(directory) = path.parent() {
+            File::open(directory)?.sync_all()?;
+        }
+        Ok(Box::new(file))
     }
 }
 

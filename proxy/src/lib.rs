@@ -12,10 +12,10 @@
 //!
 //! 1. [`cli`] and [`config`]: what is set and what it means; [`limits`]: every bound;
 //! 2. [`accept`], [`forward`], [`headers`], [`link`], [`answer`], [`tunnel`]: the serving path;
-//! 3. [`io`], [`tap`], [`track`], [`budget`]: what is remembered of it, in bounded memory;
+//! 3. [`io`], [`tap`], [`track`], [`pack`], [`budget`]: what is remembered of it, in bounded memory;
 //! 4. [`tape`], [`recorder`], [`account`]: one exchange, offered once, accounted for once;
 //! 5. [`observe`], [`redact`]: records to rows, off the serving path;
-//! 6. [`spool`], [`writer`], [`disk`], [`seal`], [`sealer`], [`capture`]: rows to segments that
+//! 6. [`spool`], [`books`], [`writer`], [`disk`], [`seal`], [`sealer`], [`capture`]: rows to segments that
 //!    survive `kill -9`;
 //! 7. [`server`], [`admin`], [`metrics`], [`mod@run`], [`log`], [`clock`], [`error`]: the process.
 //!
@@ -26,6 +26,7 @@ pub mod accept;
 pub mod account;
 pub mod admin;
 pub mod answer;
+pub mod books;
 pub mod budget;
 pub mod capture;
 pub mod cli;
@@ -41,6 +42,7 @@ pub mod link;
 pub mod log;
 pub mod metrics;
 pub mod observe;
+pub mod pack;
 pub mod recorder;
 pub mod redact;
 pub mod run;

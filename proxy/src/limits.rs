@@ -40,9 +40,15 @@ pub const RECORD_BASE_BYTES: usize = 1024;
 /// Longest allow-listed header text kept of one message.
 pub const HEADER_TEXT_BYTES_MAX: usize = 16 * 1024;
 
-/// Frames from this size on are kept by reference. hyper reads into buffers of up to 408 KiB and
-/// hands out slices, so a kept frame can pin at most 408/64, about six times, its size; smaller
-/// frames are copied.
+/// Once one part in so many of the memory is taken, long bodies are packed while they wait.
+pub const TIGHT_SHARE: usize = 4;
+
+/// A body that is being remembered is handed over for packing in pieces of this size.
+pub const PIECE_BYTES: usize = 32 * 1024;
+
+/// Frames from this size on are handed over by reference. hyper reads into buffers of up to 408 KiB
+/// and hands out slices, so such a frame can pin at most 408/64, about six times, its size until it
+/// is packed or written; smaller frames are copied.
 pub const SHARED_FRAME_BYTES: usize = 64 * 1024;
 
 /// Smallest and largest step by which a copied body grows. Small bodies do not waste, large ones
@@ -101,7 +107,7 @@ pub const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 pub const CLIENT_IDLE_MAX: Duration = Duration::from_secs(600);
 
 /// Header fields of one message. hyper's own limit is 100, and answers 431 beyond.
-pub const HEADERS_MAX: usize = 512;
+pub const HEADERS_MAX: usize = 256;
 
 /// Probes of a silent peer: a vanished client must not hold a slot of the engine for ever.
 pub const TCP_KEEPALIVE: Duration = Duration::from_secs(60);

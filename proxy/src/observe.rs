@@ -7,10 +7,11 @@ use crate::account::Loss;
 use crate::config::{Config, Content};
 use crate::limits;
 use crate::metrics::{Metric, Metrics};
-use crate::recorder::Recorder;
+use crate::recorder::{Offer, Recorder};
 use crate::spool;
 use crate::tape::Record;
 use crate::writer::Entry;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
@@ -60,12 +61,13 @@ impl Observer {
     }
 
     /// Makes rows until it is stopped and the queue is empty.
-    pub fn run(self, records: &Receiver<Box<Record>>, rows: &SyncSender<Entry>, stop: &AtomicBool) {
+    pub fn run(self, offers: &Receiver<Offer>, rows: &SyncSender<Entry>, stop: &AtomicBool) {
         loop {
             // Read before the queue: what was offered before the stop is still found.
             let stopped = stop.load(Relaxed);
-            match records.try_recv() {
-                Ok(record) => self.pass(*record, rows),
+            match offers.try_recv() {
+                Ok(Offer::Record(record)) => self.pass(*record, rows),
+                Ok(Offer::Piece(job)) => job.run(self.recorder.budget()),
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) if stopped => return,
                 Err(TryRecvError::Empty) => std::thread::park_timeout(limits::OBSERVE_TICK),
@@ -76,24 +78,28 @@ impl Observer {
     /// The queue behind waits for a disk that is slow. Meanwhile records pile up in the one before,
     /// against the budget: capture degrades, traffic does not notice.
     fn pass(&self, record: Record, rows: &SyncSender<Entry>) {
+        // A bug in what reads must cost one record, not the thread.
+        let made = catch_unwind(AssertUnwindSafe(|| self.entry(record)));
+        let lost = match made {
+            Ok(Some(entry)) => rows.send(entry).err().map(|_| Loss::Shutdown),
+            Ok(None) | Err(_) => Some(Loss::Bug),
+        };
+        if let Some(reason) = lost {
+            self.recorder.account().lose(reason, 1);
+        }
+    }
+
+    fn entry(&self, record: Record) -> Option<Entry> {
         let (exchange, held) = row::of(&self.plan, self.recorder.clock(), record);
         if exchange.parse_status == ParseStatus::Failed {
             self.metrics.count(Metric::ParseFailures);
         }
         let degraded = exchange.degraded.is_some();
-        let lost = match spool::row(exchange) {
-            Ok(frame) => rows
-                .send(Entry {
-                    frame,
-                    degraded,
-                    held,
-                })
-                .err()
-                .map(|_| Loss::Shutdown),
-            Err(_) => Some(Loss::Bug),
-        };
-        if let Some(reason) = lost {
-            self.recorder.account().lose(reason, 1);
-        }
+        let frame = spool::row(exchange).ok()?;
+        Some(Entry {
+            frame,
+            degraded,
+            held,
+        })
     }
 }

@@ -4,10 +4,20 @@ use crate::account::{Account, Exclusion, Loss};
 use crate::budget::{Budget, Held, Purpose};
 use crate::clock::Clock;
 use crate::limits;
+use crate::pack;
 use crate::tape::{Arrival, Record, Tape};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+/// What the serving path hands over.
+#[derive(Debug)]
+pub enum Offer {
+    /// An exchange that is over.
+    Record(Box<Record>),
+    /// A piece of a long body, to be packed while its exchange lasts.
+    Piece(Box<pack::Job>),
+}
 
 /// Takes exchanges from the serving path.
 #[derive(Debug)]
@@ -15,7 +25,7 @@ pub struct Recorder {
     clock: Clock,
     budget: Arc<Budget>,
     account: Arc<Account>,
-    queue: SyncSender<Box<Record>>,
+    queue: SyncSender<Offer>,
     inflight: AtomicI64,
     cutting: AtomicBool,
     last_offer_us: AtomicI64,
@@ -26,7 +36,7 @@ impl Recorder {
     ///
     /// The queue's reader polls it: a reader that slept on it would have to be woken from the
     /// serving path, which is a system call for each exchange.
-    pub fn new(memory_budget: usize, queue_records: usize) -> (Arc<Self>, Receiver<Box<Record>>) {
+    pub fn new(memory_budget: usize, queue_records: usize) -> (Arc<Self>, Receiver<Offer>) {
         let (queue, records) = sync_channel(queue_records);
         let recorder = Self {
             clock: Clock::start(),
@@ -91,6 +101,11 @@ impl Recorder {
         Some(Arc::new(Tape::new(Arc::clone(self), arrival, held)))
     }
 
+    /// Takes a piece of a body, or says that there is no room for it.
+    pub fn pack(&self, job: pack::Job) -> bool {
+        self.queue.try_send(Offer::Piece(Box::new(job))).is_ok()
+    }
+
     /// From now on, what ends without its own end was cut by this process.
     pub fn cut(&self) {
         self.cutting.store(true, Relaxed);
@@ -109,7 +124,7 @@ impl Recorder {
     pub(crate) fn offer(&self, record: Record) {
         self.inflight.fetch_sub(1, Relaxed);
         self.last_offer_us.store(record.end_us, Relaxed);
-        match self.queue.try_send(Box::new(record)) {
+        match self.queue.try_send(Offer::Record(Box::new(record))) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => self.account.lose(Loss::QueueFull, 1),
             Err(TrySendError::Disconnected(_)) => self.account.lose(Loss::Shutdown, 1),

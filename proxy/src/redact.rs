@@ -30,12 +30,17 @@ const KEPT: &[&str] = &[
     "server",
     "session-id",
     "session_id",
+    "thread-id",
     "traceparent",
     "transfer-encoding",
     "user-agent",
     "x-agent-session-id",
+    "x-claude-code-agent-id",
+    "x-claude-code-parent-agent-id",
     "x-claude-code-session-id",
     "x-client-request-id",
+    "x-codex-parent-thread-id",
+    "x-codex-thread-id",
     "x-dynamo-parent-session-id",
     "x-dynamo-session-final",
     "x-dynamo-session-id",
@@ -48,8 +53,8 @@ const KEPT: &[&str] = &[
     "x-should-retry",
     "x-stainless-retry-count",
     "x-stainless-timeout",
-    "x-vllm-request-id",
     session::RUN_HEADER,
+    "x-vllm-request-id",
 ];
 
 /// Request headers whose values are credentials: they are looked for in what is kept.

@@ -68,7 +68,6 @@ async fn serve(config: Config) -> Result<Ended, Error> {
         "listening"
     );
     signals.next().await;
-    tracing::info!(open = proxy.open(), "draining");
     Ok(proxy.shutdown_or(async move { signals.next().await }).await)
 }
 

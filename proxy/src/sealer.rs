@@ -19,6 +19,12 @@ use std::thread::{Builder, JoinHandle};
 pub struct Poke(SyncSender<()>);
 
 impl Poke {
+    /// For a writer without a sealer.
+    #[cfg(test)]
+    pub(crate) fn to_nobody() -> Self {
+        Self(sync_channel(1).0)
+    }
+
     /// A spool was closed.
     pub fn closed(&self) {
         // Full: it has been told already. Gone: it has ended with an error that it told.

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use truetape_schemas::ledger::Ledger;
@@ -76,6 +77,7 @@ pub struct Proxy {
     pub admin_addr: SocketAddr,
     shared: Arc<Shared>,
     capture: Capture,
+    accepting: JoinHandle<()>,
     background: TaskTracker,
     stopped: CancellationToken,
 }
@@ -99,8 +101,7 @@ pub async fn start(config: Config) -> Result<Proxy, Error> {
         last_complaint_us: AtomicI64::new(0),
     });
     let (background, stopped) = (TaskTracker::new(), CancellationToken::new());
-    let accepting = accept::run(listener, Arc::clone(&shared));
-    drop(background.spawn(accepting));
+    let accepting = background.spawn(accept::run(listener, Arc::clone(&shared)));
     let serving = admin::run(
         admin_listener,
         Arc::clone(&shared),
@@ -116,6 +117,7 @@ pub async fn start(config: Config) -> Result<Proxy, Error> {
         admin_addr,
         shared,
         capture,
+        accepting,
         background,
         stopped,
     })
@@ -132,7 +134,10 @@ impl Proxy {
     pub async fn shutdown_or(self, at_once: impl Future<Output = ()>) -> Ended {
         let shared = self.shared;
         shared.drain.cancel();
+        // Once it has ended, the port is closed.
+        self.accepting.await.ok();
         shared.tasks.close();
+        tracing::info!(open = shared.tasks.len(), "draining");
         tokio::select! {
             () = shared.tasks.wait() => {}
             () = tokio::time::sleep(shared.config.drain_timeout) => {}
@@ -162,11 +167,6 @@ impl Proxy {
     /// The settings in force.
     pub fn config(&self) -> &Config {
         &self.shared.config
-    }
-
-    /// Connections and tunnels that are open.
-    pub fn open(&self) -> usize {
-        self.shared.tasks.len()
     }
 
     /// A counter's value.

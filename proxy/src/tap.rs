@@ -27,7 +27,7 @@ pub struct Recording {
 impl Recording {
     /// Remembers the body of a request.
     pub fn of_request(tape: Arc<Tape>, body_max: usize) -> Self {
-        let track = Track::new(tape.recorder().budget(), body_max, false);
+        let track = Track::new(tape.recorder(), body_max, false);
         Self {
             tape,
             track,
@@ -39,7 +39,7 @@ impl Recording {
     /// Remembers the body of a response, when each frame came, and how long the client's socket was
     /// full meanwhile.
     pub fn of_response(tape: Arc<Tape>, body_max: usize, traffic: Arc<Traffic>) -> Self {
-        let track = Track::new(tape.recorder().budget(), body_max, true);
+        let track = Track::new(tape.recorder(), body_max, true);
         let stalled_us = traffic.stalled_us();
         Self {
             tape,

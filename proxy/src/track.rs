@@ -1,7 +1,9 @@
 //! One direction of an exchange, as it passed by: its bytes, when they came, how they ended.
 
-use crate::budget::{Budget, Held, Purpose};
+use crate::budget::{Held, Purpose};
 use crate::limits;
+use crate::pack::{Job, Packed};
+use crate::recorder::Recorder;
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -26,11 +28,12 @@ pub struct Mark {
     pub bytes: u64,
 }
 
-/// Bytes in the order they came: small frames copied, large ones shared.
+/// Bytes in the order they came: the packed part, then the part that grows.
 #[derive(Debug, Default)]
 struct Rope {
-    shared: Vec<Bytes>,
+    packed: Option<Arc<Packed>>,
     tail: Vec<u8>,
+    tail_held: usize,
 }
 
 /// What is remembered of one direction. It degrades in order: the body goes first, then the
@@ -40,7 +43,7 @@ pub struct Track {
     body: Option<Rope>,
     marks: Option<Vec<Mark>>,
     held: Held,
-    body_held: usize,
+    recorder: Arc<Recorder>,
     body_max: usize,
     timed: bool,
     /// Bytes that passed, also where the body was given up.
@@ -55,12 +58,12 @@ pub struct Track {
 
 impl Track {
     /// Starts a direction. `timed` keeps a mark for each frame.
-    pub fn new(budget: &Arc<Budget>, body_max: usize, timed: bool) -> Self {
+    pub fn new(recorder: &Arc<Recorder>, body_max: usize, timed: bool) -> Self {
         Self {
             body: Some(Rope::default()),
             marks: timed.then(Vec::new),
-            held: Held::nothing(budget),
-            body_held: 0,
+            held: Held::nothing(recorder.budget()),
+            recorder: Arc::clone(recorder),
             body_max,
             timed,
             bytes: 0,
@@ -94,11 +97,6 @@ impl Track {
         self.end = end;
     }
 
-    /// Whether the body was given up.
-    pub fn lost_body(&self) -> bool {
-        self.body.is_none()
-    }
-
     /// Whether the timeline was given up.
     pub fn lost_marks(&self) -> bool {
         self.timed && self.marks.is_none()
@@ -111,7 +109,12 @@ impl Track {
 
     /// The body, where it was kept, in one piece; and what it holds of the budget.
     pub fn into_body(self) -> (Option<Vec<u8>>, Held) {
-        (self.body.map(Rope::into_vec), self.held)
+        let mut held = self.held;
+        let body = self.body.and_then(|rope| match rope.packed {
+            None => Some(rope.tail),
+            Some(packed) => packed.unpack(&rope.tail, &mut held),
+        });
+        (body, held)
     }
 
     fn keep(&mut self, frame: &Bytes) -> bool {
@@ -123,12 +126,19 @@ impl Track {
         };
         if frame.len() >= limits::SHARED_FRAME_BYTES {
             let taken = self.held.grow(frame.len(), Purpose::Frames);
-            if taken {
-                self.body_held += frame.len();
-                rope.share(frame.clone());
-            }
-            return taken;
+            return taken && self.hand_over_tail() && self.hand_over(frame.clone(), frame.len());
         }
+        let long = rope.tail.len() >= limits::PIECE_BYTES;
+        if long && self.recorder.budget().is_tight() && !self.hand_over_tail() {
+            return false;
+        }
+        self.copy(frame)
+    }
+
+    fn copy(&mut self, frame: &Bytes) -> bool {
+        let Some(rope) = &mut self.body else {
+            return false;
+        };
         let free = rope.tail.capacity() - rope.tail.len();
         if free < frame.len() {
             let (least, most) = limits::BODY_GROWTH_BYTES;
@@ -136,11 +146,33 @@ impl Track {
             if !self.held.grow(step, Purpose::Frames) {
                 return false;
             }
-            self.body_held += step;
+            rope.tail_held += step;
             rope.tail.reserve_exact(step);
         }
         rope.tail.extend_from_slice(frame);
         true
+    }
+
+    fn hand_over_tail(&mut self) -> bool {
+        let Some(rope) = &mut self.body else {
+            return false;
+        };
+        if rope.tail.is_empty() {
+            return true;
+        }
+        let tail = Bytes::from(std::mem::take(&mut rope.tail));
+        let held = std::mem::take(&mut rope.tail_held);
+        self.hand_over(tail, held)
+    }
+
+    /// Hands a piece over; a queue that is full costs the body.
+    fn hand_over(&mut self, bytes: Bytes, held: usize) -> bool {
+        let Some(rope) = &mut self.body else {
+            return false;
+        };
+        let packed = rope.packed.get_or_insert_default();
+        let held = self.held.split(held);
+        self.recorder.pack(Job::new(packed, bytes, held))
     }
 
     fn mark(&mut self, mark: Mark) -> bool {
@@ -159,8 +191,9 @@ impl Track {
     }
 
     fn give_up_body(&mut self) {
-        self.body = None;
-        self.held.shrink(std::mem::take(&mut self.body_held));
+        if let Some(rope) = self.body.take() {
+            self.held.shrink(rope.tail_held);
+        }
     }
 
     fn give_up_marks(&mut self) {
@@ -170,93 +203,5 @@ impl Track {
     }
 }
 
-impl Rope {
-    fn share(&mut self, frame: Bytes) {
-        if !self.tail.is_empty() {
-            self.shared
-                .push(Bytes::from(std::mem::take(&mut self.tail)));
-        }
-        self.shared.push(frame);
-    }
-
-    fn into_vec(self) -> Vec<u8> {
-        if self.shared.is_empty() {
-            return self.tail;
-        }
-        let length = self.shared.iter().map(Bytes::len).sum::<usize>() + self.tail.len();
-        let mut whole = Vec::with_capacity(length);
-        for part in &self.shared {
-            whole.extend_from_slice(part);
-        }
-        whole.extend_from_slice(&self.tail);
-        whole
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::{Track, TrackEnd};
-    use crate::budget::Budget;
-    use crate::limits::SHARED_FRAME_BYTES;
-    use bytes::Bytes;
-    use proptest::prelude::*;
-
-    const ROOMY: usize = 64 << 20;
-
-    #[test]
-    fn a_body_that_is_too_long_is_given_up_and_its_timeline_stays() {
-        let budget = Budget::new(ROOMY);
-        let mut track = Track::new(&budget, 10, true);
-        track.push(1, &Bytes::from_static(b"12345678"));
-        track.push(2, &Bytes::from_static(b"9012"));
-        track.finish(3, TrackEnd::Clean);
-        assert!(track.lost_body() && !track.lost_marks());
-        assert_eq!(
-            (track.bytes, track.first_us, track.end_us),
-            (12, Some(1), Some(3))
-        );
-        assert_eq!(track.marks().unwrap().len(), 2);
-    }
-
-    #[test]
-    fn without_memory_the_body_goes_first_then_the_timeline_and_never_the_counts() {
-        let budget = Budget::new(4096);
-        let mut track = Track::new(&budget, ROOMY, true);
-        let frame = Bytes::from(vec![b'x'; 100]);
-        let mut lost_body_at = None;
-        let mut lost_marks_at = None;
-        for i in 0..1000 {
-            track.push(i, &frame);
-            lost_body_at = lost_body_at.or(track.lost_body().then_some(i));
-            lost_marks_at = lost_marks_at.or(track.lost_marks().then_some(i));
-        }
-        assert!(lost_body_at.unwrap() < lost_marks_at.unwrap());
-        assert_eq!(
-            (track.bytes, track.first_us, track.end_us),
-            (100_000, Some(0), Some(999))
-        );
-        assert_eq!(budget.used(), 0);
-    }
-
-    proptest! {
-        /// However a body is cut into frames, it comes back whole, and memory is given back.
-        #[test]
-        fn a_body_comes_back_whole(
-            sizes in proptest::collection::vec(0usize..2 * SHARED_FRAME_BYTES, 0..12),
-        ) {
-            let budget = Budget::new(ROOMY);
-            let mut track = Track::new(&budget, ROOMY, true);
-            let mut whole = Vec::new();
-            for (i, size) in sizes.iter().enumerate() {
-                let frame: Vec<u8> = (0..*size).map(|j| (i * 31 + j) as u8).collect();
-                whole.extend_from_slice(&frame);
-                track.push(i as i64, &Bytes::from(frame));
-            }
-            prop_assert!(budget.used() >= whole.len());
-            let (body, held) = track.into_body();
-            prop_assert_eq!(body.unwrap(), whole);
-            drop(held);
-            prop_assert_eq!(budget.used(), 0);
-        }
-    }
-}
+mod tests;

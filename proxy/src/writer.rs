@@ -4,7 +4,8 @@
 //! It is a thread and not a task: a sync can take seconds, and a task that holds a worker of the
 //! runtime for so long would delay the traffic.
 
-use crate::account::{Account, Loss, since};
+use crate::account::Loss;
+use crate::books::Books;
 use crate::budget::Held;
 use crate::capture::Status;
 use crate::config::Config;
@@ -19,7 +20,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use truetape_schemas::ledger::Ledger;
 
 /// A row on its way to the spool.
 #[derive(Debug)]
@@ -84,42 +84,6 @@ struct Open {
     synced: Instant,
 }
 
-/// The accounts of the segment in progress: what the process counted, less what is in earlier ones.
-struct Books {
-    account: Arc<Account>,
-    before: Ledger,
-    accounted_before: u64,
-}
-
-impl Books {
-    fn open(&self) -> Ledger {
-        let now = self.account.snapshot();
-        let mut ledger = since(&now, &self.before);
-        ledger.offered = now.offered.saturating_sub(self.accounted_before);
-        ledger
-    }
-
-    /// The segment's ledger when it is closed, and the books of the next. What is in progress goes
-    /// over to the next segment; with the last one nothing is, and the offers are as they were
-    /// counted, so that an exchange that was forgotten would show.
-    fn close(&self, last: bool) -> (Ledger, Self) {
-        let now = self.account.snapshot();
-        let mut ledger = since(&now, &self.before);
-        let accounted = ledger.accounted();
-        ledger.offered = if last {
-            now.offered.saturating_sub(self.accounted_before)
-        } else {
-            accounted
-        };
-        let next = Self {
-            account: Arc::clone(&self.account),
-            before: now,
-            accounted_before: self.accounted_before + accounted,
-        };
-        (ledger, next)
-    }
-}
-
 /// The writer's state.
 pub struct Writer {
     recorder: Arc<Recorder>,
@@ -164,11 +128,7 @@ impl Writer {
             rotation,
             names,
             config_digest,
-            books: Books {
-                account,
-                before: Ledger::default(),
-                accounted_before: 0,
-            },
+            books: Books::new(account),
             open: None,
             paused_until: None,
             complained: None,
@@ -234,7 +194,7 @@ impl Writer {
         match self.append(&bytes, rows) {
             Ok(()) => {
                 for entry in &batch {
-                    self.books.account.record(entry.degraded);
+                    self.books.account().record(entry.degraded);
                 }
                 // After the rows, so that it covers them.
                 self.note();
@@ -284,7 +244,7 @@ impl Writer {
         let paused = self
             .paused_until
             .is_some_and(|until| Instant::now() < until);
-        if !paused && self.open.is_some() && self.status.offers_since_note(&self.books.account) {
+        if !paused && self.open.is_some() && self.status.offers_since_note(self.books.account()) {
             self.note();
         }
     }
@@ -388,7 +348,7 @@ impl Writer {
             .complained
             .is_none_or(|(at, _)| at.elapsed() >= limits::LOSS_LOG_EVERY);
         if due {
-            let lost = self.books.account.lost();
+            let lost = self.books.account().lost();
             self.complained = Some((Instant::now(), lost));
             let directory = self.names.directory.display();
             tracing::error!(%directory, %cause, lost, "disk refuses the capture; traffic goes on");
@@ -398,13 +358,13 @@ impl Writer {
     fn resumed(&mut self) {
         self.paused_until = None;
         if self.status.paused(false) {
-            let lost = self.books.account.lost();
+            let lost = self.books.account().lost();
             tracing::info!(lost, "disk takes the capture again");
         }
     }
 
     fn lose(&self, rows: u64) {
-        self.books.account.lose(Loss::Disk, rows);
+        self.books.account().lose(Loss::Disk, rows);
     }
 }
 

@@ -20,22 +20,26 @@ const LOST_TIMELINE: &str = "timeline";
 /// Error code of the one answer that is ours.
 const UNREACHABLE: &str = "truetape_upstream_connect";
 
+/// A row while it is made.
+struct Draft<'a> {
+    exchange: Exchange,
+    arrival: &'a Arrival,
+    dialect: Dialect,
+    held: Held,
+    lost_body: bool,
+    lost_timeline: bool,
+}
+
 /// Makes the row. What it still holds of the budget goes with it until it is written.
 pub(super) fn of(plan: &Plan, clock: &Clock, record: Record) -> (Exchange, Held) {
     let end = body_end(&record);
-    let Record {
-        arrival,
-        request,
-        head,
-        response,
-        client_stall_us,
-        fate,
-        end_us,
-        mut held,
-        ..
-    } = record;
+    let stalled = record
+        .response
+        .is_some()
+        .then_some(record.client_stall_us.max(0));
+    let arrival = &record.arrival;
     let dialect = Dialect::of(&arrival.method, &arrival.path);
-    let mut exchange = Exchange {
+    let exchange = Exchange {
         exchange_id: new_exchange_id(),
         proxy_id: plan.proxy_id.clone(),
         upstream: plan.upstream.clone(),
@@ -44,42 +48,29 @@ pub(super) fn of(plan: &Plan, clock: &Clock, record: Record) -> (Exchange, Held)
         conn_id: arrival.conn_id,
         conn_seq: arrival.conn_seq,
         inflight: Some(arrival.inflight),
+        method: arrival.method.clone(),
+        path: arrival.path.clone(),
         dialect: dialect.name().to_owned(),
-        client_stall_us: response.as_ref().map(|_| client_stall_us.max(0)),
-        end_us: Some(end_us - arrival.arrival_us),
+        client_stall_us: stalled,
+        end_us: Some(record.end_us - arrival.arrival_us),
         ..Exchange::default()
     };
-    let mut degraded = Vec::new();
-    let facts = put_request(
-        &mut exchange,
-        &arrival,
-        request,
+    let (held, lost_body, lost_timeline) = (record.held, false, false);
+    let mut draft = Draft {
+        exchange,
+        arrival,
         dialect,
-        &mut degraded,
-        &mut held,
-    );
-    put_session(&mut exchange, plan, &facts);
-    put_response(
-        &mut exchange,
-        &arrival,
-        head,
-        response,
-        dialect,
-        end,
-        &mut degraded,
-        &mut held,
-    );
-    if fate == Fate::Unreachable {
-        exchange.error_code = Some(UNREACHABLE.to_owned());
+        held,
+        lost_body,
+        lost_timeline,
+    };
+    let facts = draft.put_request(record.request);
+    draft.put_session(plan, &facts);
+    draft.put_response(record.head, record.response, end);
+    if record.fate == Fate::Unreachable {
+        draft.exchange.error_code = Some(UNREACHABLE.to_owned());
     }
-    if plan.content == Content::None {
-        exchange.request_body = None;
-        exchange.response_body = None;
-    }
-    exchange.method = arrival.method;
-    exchange.path = arrival.path;
-    exchange.degraded = (!degraded.is_empty()).then_some(degraded);
-    (exchange, held)
+    draft.finish(plan.content)
 }
 
 /// How the body of the answer came to its end, by what both bodies and the forwarding code saw.
@@ -102,42 +93,134 @@ fn body_end(record: &Record) -> BodyEnd {
     }
 }
 
-fn put_request(
-    exchange: &mut Exchange,
-    arrival: &Arrival,
-    track: Option<Track>,
-    dialect: Dialect,
-    degraded: &mut Vec<String>,
-    held: &mut Held,
-) -> RequestFacts {
-    exchange.request_headers = arrival.headers.headers();
-    exchange
-        .request_encoding
-        .clone_from(&arrival.content_encoding);
-    let Some(track) = track else {
-        return RequestFacts::default();
-    };
-    exchange.request_bytes = Some(offset_of(track.bytes));
-    if track.end == TrackEnd::Clean {
-        exchange.request_end_us = track.end_us.map(|us| us - arrival.arrival_us);
+impl Draft<'_> {
+    fn since_arrival(&self, at_us: i64) -> i64 {
+        at_us - self.arrival.arrival_us
     }
-    if track.lost_body() {
-        degraded.push(LOST_BODY.to_owned());
-    }
-    let (body, more) = track.into_body();
-    held.absorb(more);
-    // Bodies are kept as sent; a coded one is not read.
-    let plain = exchange.request_encoding.is_none();
-    let facts = match &body {
-        Some(body) if plain => {
-            let read = catch_unwind(AssertUnwindSafe(|| wire::read_request(dialect, body)));
-            read.unwrap_or_else(|_| failed())
+
+    fn put_request(&mut self, track: Option<Track>) -> RequestFacts {
+        let exchange = &mut self.exchange;
+        exchange.request_headers = self.arrival.headers.headers();
+        exchange
+            .request_encoding
+            .clone_from(&self.arrival.content_encoding);
+        let Some(track) = track else {
+            return RequestFacts::default();
+        };
+        exchange.request_bytes = Some(count(track.bytes));
+        if track.end == TrackEnd::Clean {
+            exchange.request_end_us = track.end_us.map(|us| us - self.arrival.arrival_us);
         }
-        _ => RequestFacts::default(),
-    };
-    exchange.request_body = body;
-    put_parameters(exchange, &facts);
-    facts
+        let body = self.take_body(track);
+        // Bodies are kept as sent; a coded one is not read.
+        let plain = self.exchange.request_encoding.is_none();
+        let facts = match &body {
+            Some(body) if plain => {
+                let dialect = self.dialect;
+                let read = catch_unwind(AssertUnwindSafe(|| wire::read_request(dialect, body)));
+                read.unwrap_or_else(|_| failed())
+            }
+            _ => RequestFacts::default(),
+        };
+        self.exchange.request_body = body;
+        put_parameters(&mut self.exchange, &facts);
+        facts
+    }
+
+    fn take_body(&mut self, track: Track) -> Option<Vec<u8>> {
+        let (body, held) = track.into_body();
+        self.held.absorb(held);
+        self.lost_body |= body.is_none();
+        body
+    }
+
+    fn put_session(&mut self, plan: &Plan, facts: &RequestFacts) {
+        let exchange = &mut self.exchange;
+        let headers: &[Header] = &exchange.request_headers;
+        let found = catch_unwind(AssertUnwindSafe(|| {
+            session_of_configured(headers, facts, &plan.session_headers)
+        }));
+        let session: SessionFacts = found.unwrap_or_default();
+        exchange.session_key = session.session_key;
+        exchange.session_rule = session.session_rule;
+        exchange.parent_session_key = session.parent_session_key;
+        exchange.previous_response_id = session.previous_response_id;
+        exchange.trace_id = session.trace_id;
+        exchange.replay_run = session.replay_run;
+    }
+
+    fn put_response(&mut self, head: Option<ResponseHead>, track: Option<Track>, end: BodyEnd) {
+        self.exchange.outcome = outcome(end, head.as_ref().map(|head| head.status));
+        let Some(head) = head else { return };
+        self.exchange.response_head_us = Some(self.since_arrival(head.at_us));
+        self.exchange.status = Some(i32::from(head.status));
+        self.exchange.response_headers = head.headers.headers();
+        self.exchange
+            .response_encoding
+            .clone_from(&head.content_encoding);
+        let Some(track) = track else { return };
+        self.exchange.response_bytes = Some(count(track.bytes));
+        self.exchange.first_byte_us = track.first_us.map(|us| self.since_arrival(us));
+        self.exchange.end_us = track
+            .end_us
+            .map(|us| self.since_arrival(us))
+            .or(self.exchange.end_us);
+        self.lost_timeline = track.lost_marks();
+        let marks = track
+            .marks()
+            .map(|marks| since_arrival(marks, self.arrival.arrival_us));
+        if let Some(marks) = &marks {
+            self.exchange.frame_offsets_us = Some(marks.iter().map(|mark| mark.at_us).collect());
+            self.exchange.frame_bytes = Some(marks.iter().map(|mark| count(mark.bytes)).collect());
+        }
+        if let Some(body) = self.take_body(track) {
+            self.read_response(&head, marks, body, end);
+        }
+    }
+
+    fn read_response(
+        &mut self,
+        head: &ResponseHead,
+        marks: Option<Vec<Mark>>,
+        mut body: Vec<u8>,
+        end: BodyEnd,
+    ) {
+        let credentials = &self.arrival.credentials;
+        if head.status >= 400 {
+            // Before it is read: error codes and types may echo what was sent.
+            credentials.scrub(&mut body);
+        }
+        let timed = marks.is_some();
+        let marks = marks.unwrap_or_else(|| vec![whole(&body, self.exchange.end_us)]);
+        let dialect = self.dialect;
+        let read = catch_unwind(AssertUnwindSafe(|| read(dialect, head, &marks, &body, end)));
+        match read {
+            Ok(facts) => put_facts(&mut self.exchange, facts, timed),
+            Err(_) => self.exchange.parse_status = ParseStatus::Failed,
+        }
+        if self.exchange.outcome == Outcome::Error {
+            scrub(&mut self.exchange, credentials, &mut body);
+        }
+        self.exchange.response_body = Some(body);
+    }
+
+    fn finish(self, content: Content) -> (Exchange, Held) {
+        let mut exchange = self.exchange;
+        if content == Content::None {
+            exchange.request_body = None;
+            exchange.response_body = None;
+        }
+        let lost = [
+            (self.lost_body, LOST_BODY),
+            (self.lost_timeline, LOST_TIMELINE),
+        ];
+        let lost = lost
+            .into_iter()
+            .filter(|(lost, _)| *lost)
+            .map(|(_, name)| name.to_owned());
+        exchange.degraded = Some(lost.collect()).filter(|lost: &Vec<String>| !lost.is_empty());
+        (exchange, self.held)
+    }
 }
 
 fn failed() -> RequestFacts {
@@ -161,90 +244,6 @@ fn put_parameters(exchange: &mut Exchange, facts: &RequestFacts) {
     exchange.seed = facts.seed;
     exchange.response_format.clone_from(&facts.response_format);
     exchange.tool_count = facts.tool_count;
-}
-
-fn put_session(exchange: &mut Exchange, plan: &Plan, facts: &RequestFacts) {
-    let headers: &[Header] = &exchange.request_headers;
-    let found = catch_unwind(AssertUnwindSafe(|| {
-        session_of_configured(headers, facts, &plan.session_headers)
-    }));
-    let SessionFacts {
-        session_key,
-        session_rule,
-        parent_session_key,
-        previous_response_id,
-        trace_id,
-        replay_run,
-    } = found.unwrap_or_default();
-    exchange.session_key = session_key;
-    exchange.session_rule = session_rule;
-    exchange.parent_session_key = parent_session_key;
-    exchange.previous_response_id = previous_response_id;
-    exchange.trace_id = trace_id;
-    exchange.replay_run = replay_run;
-}
-
-#[expect(clippy::too_many_arguments, reason = "it takes a record apart, once")]
-fn put_response(
-    exchange: &mut Exchange,
-    arrival: &Arrival,
-    head: Option<ResponseHead>,
-    track: Option<Track>,
-    dialect: Dialect,
-    end: BodyEnd,
-    degraded: &mut Vec<String>,
-    held: &mut Held,
-) {
-    let Some(head) = head else {
-        exchange.outcome = outcome(end, None);
-        return;
-    };
-    exchange.response_head_us = Some(head.at_us - arrival.arrival_us);
-    exchange.status = Some(i32::from(head.status));
-    exchange.response_headers = head.headers.headers();
-    exchange
-        .response_encoding
-        .clone_from(&head.content_encoding);
-    exchange.outcome = outcome(end, Some(head.status));
-    let Some(track) = track else { return };
-    exchange.response_bytes = Some(offset_of(track.bytes));
-    exchange.first_byte_us = track.first_us.map(|us| us - arrival.arrival_us);
-    exchange.end_us = track
-        .end_us
-        .map(|us| us - arrival.arrival_us)
-        .or(exchange.end_us);
-    let (lost_body, lost_marks) = (track.lost_body(), track.lost_marks());
-    degraded.extend(
-        (lost_body && !degraded.iter().any(|lost| lost == LOST_BODY)).then(|| LOST_BODY.to_owned()),
-    );
-    degraded.extend(lost_marks.then(|| LOST_TIMELINE.to_owned()));
-    let marks = track
-        .marks()
-        .map(|marks| since_arrival(marks, arrival.arrival_us));
-    if let Some(marks) = &marks {
-        exchange.frame_offsets_us = Some(marks.iter().map(|mark| mark.at_us).collect());
-        exchange.frame_bytes = Some(marks.iter().map(|mark| offset_of(mark.bytes)).collect());
-    }
-    let (body, more) = track.into_body();
-    held.absorb(more);
-    let Some(mut body) = body else { return };
-    if head.status >= 400 {
-        // Before it is read: error codes and types may echo what was sent.
-        arrival.credentials.scrub(&mut body);
-    }
-    let timed = marks.is_some();
-    let marks = marks.unwrap_or_else(|| vec![whole(&body, exchange.end_us)]);
-    let read = catch_unwind(AssertUnwindSafe(|| {
-        read(dialect, &head, &marks, &body, end)
-    }));
-    match read {
-        Ok(facts) => put_facts(exchange, facts, timed),
-        Err(_) => exchange.parse_status = ParseStatus::Failed,
-    }
-    if exchange.outcome == Outcome::Error {
-        scrub(exchange, &arrival.credentials, &mut body);
-    }
-    exchange.response_body = Some(body);
 }
 
 /// Without what the body says: a body that was given up, or no answer at all.
@@ -357,7 +356,7 @@ fn scrub(exchange: &mut Exchange, credentials: &Credentials, body: &mut [u8]) {
     }
 }
 
-fn offset_of(bytes: u64) -> i64 {
+fn count(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 

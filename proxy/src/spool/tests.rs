@@ -62,8 +62,9 @@ proptest! {
         let (items, torn) = read(&bytes[..cut]);
         let rows: Vec<&Item> = items.iter().filter(|i| matches!(i, Item::Row(_))).collect();
         prop_assert_eq!(rows, wanted[..whole].iter().collect::<Vec<_>>());
-        let last = ends[..whole].last().copied().unwrap_or(begin(&head()).unwrap().len());
-        prop_assert_eq!(torn, if cut < last { cut as u64 } else { (cut - last) as u64 });
+        let starts = [0, MAGIC.len(), begin(&head()).unwrap().len()];
+        let last = starts.into_iter().chain(ends).filter(|end| *end <= cut).max().unwrap();
+        prop_assert_eq!(torn, (cut - last) as u64);
     }
 
     /// A flipped bit is never read as a row, and what comes before it is.

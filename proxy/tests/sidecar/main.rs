@@ -1,0 +1,12 @@
+//! The proxy as a process, between raw sockets: what the traffic sees, what is recorded of it, and
+//! what is left when something breaks.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot go on fails the test that holds it"
+)]
+
+mod faults;
+mod lifecycle;
+mod recording;
+mod support;
+mod transparency;
