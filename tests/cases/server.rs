@@ -6,13 +6,26 @@ use truetape_fidelity::tokens;
 use truetape_testkit::upstream::{Action, Framing, Record, Script, Step, Upstream};
 
 /// How the target behaves.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) service: Duration,
     /// Prompt and answer together, at most.
     pub(crate) context_tokens: Option<u64>,
     /// Request fields that it answers with 400.
     pub(crate) refuses: Vec<String>,
+    /// Share of the tokens asked for that it gives.
+    pub(crate) answers_share: f64,
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self {
+            service: Duration::ZERO,
+            context_tokens: None,
+            refuses: Vec::new(),
+            answers_share: 1.0,
+        }
+    }
 }
 
 /// Starts the target.
@@ -79,6 +92,7 @@ fn respond(target: &Target, record: &Record) -> Script {
     {
         return Script::json(400, &error("maximum context length exceeded"));
     }
+    let output = (output as f64 * target.answers_share).ceil() as u64;
     let at = target.service;
     let answer = answer(&body, input, output);
     Script {

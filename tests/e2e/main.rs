@@ -1,1 +1,16 @@
-//! e2e
+//! The promises, kept by real processes on loopback. Each file is one promise.
+//!
+//! Read in this order: [`round_trip`] (capture, set, run, and back), [`transparency`] (P1),
+//! [`crash`] (P3), [`privacy`] (P4), [`shutdown`], [`formats`], [`exit_codes`], [`readme`].
+
+mod crash;
+mod exit_codes;
+mod formats;
+mod privacy;
+mod readme;
+mod round_trip;
+#[path = "../cases/server.rs"]
+mod server;
+mod shutdown;
+mod support;
+mod transparency;
