@@ -19,6 +19,7 @@ use truetape_schemas::report::Report;
 use truetape_schemas::run::Run;
 use truetape_schemas::set::Turn;
 use truetape_schemas::wire::Dialect;
+use truetape_schemas::wire::session::RUN_HEADER;
 
 /// Replays a set against a target and writes a run.
 pub fn run(args: ReplayArgs) -> Result<Answer, Error> {
@@ -103,7 +104,11 @@ pub async fn replay(
 ) -> Result<Replayed, Error> {
     let run_id = truetape_schemas::ids::new_exchange_id();
     let salt = salt(args, &run_id);
-    let headers = settings::headers(args)?;
+    let mut headers = settings::headers(args)?;
+    if let Ok(run) = http::HeaderValue::try_from(&run_id) {
+        // What is asked before the run is no production traffic either.
+        headers.insert(RUN_HEADER, run);
+    }
     let session_header = settings::session_header(args)?;
     let target = Target::resolve(&args.target)?;
     settings::allow(args, &target, &set)?;
