@@ -131,6 +131,12 @@ fn other_paths_and_methods_are_refused() {
     assert_eq!(status("POST", "/metrics"), 405);
 }
 
+/// A row of a trace, with its output enforced.
+fn row(input_tokens: u64, output_tokens: u64) -> Value {
+    let prompt = said(1, input_tokens);
+    json!({"prompt": prompt, "max_tokens": output_tokens, "ignore_eos": true})
+}
+
 /// The rows of the acceptance case on length control: 4,096 tokens are the context.
 #[test]
 fn prompt_and_answer_share_the_context() {
@@ -138,7 +144,6 @@ fn prompt_and_answer_share_the_context() {
         max_model_len: Some(4_096),
         ..at_once()
     });
-    let row = |input: u64, output: u64| json!({"prompt": said(1, input), "max_tokens": output, "ignore_eos": true});
     let (status, message) = refused(&stub, COMPLETIONS, &row(4_000, 97));
     assert_eq!(
         (status, message.contains("(97 > 4096 - 4000)")),
