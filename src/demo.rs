@@ -7,7 +7,7 @@
 mod traffic;
 mod workload;
 
-use clap::{Args, FromArgMatches as _};
+use clap::Args;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use truetape_compiler::compile::CompileOptions;

@@ -11,17 +11,20 @@ pub enum Exclusion {
     NotInference,
     /// An upgraded connection: it is tunnelled, and its bytes are nobody's business.
     Upgrade,
+    /// What our replayer asks a target before a run: no arrival of the set that it replays.
+    ReplayProbe,
 }
 
 impl Exclusion {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 2] = [Self::NotInference, Self::Upgrade];
+    pub const ALL: [Self; 3] = [Self::NotInference, Self::Upgrade, Self::ReplayProbe];
 
     /// The reason in the ledger.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotInference => "not_inference",
             Self::Upgrade => "upgrade",
+            Self::ReplayProbe => "replay_probe",
         }
     }
 }

@@ -14,6 +14,7 @@ use http::header::{CONNECTION, HOST};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use std::sync::Arc;
+use truetape_schemas::wire::session::PROBE_HEADER;
 
 /// The body of a response on its way to the client.
 pub type ResponseBody = Tap<Answer>;
@@ -93,6 +94,10 @@ fn begin(
         return None;
     }
     let headers = request.headers();
+    if headers.contains_key(PROBE_HEADER) {
+        recorder.skip(Exclusion::ReplayProbe);
+        return None;
+    }
     recorder.begin(|inflight| Arrival {
         conn_id: connection.id,
         conn_seq: sequence,

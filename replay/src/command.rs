@@ -19,7 +19,7 @@ use truetape_schemas::report::Report;
 use truetape_schemas::run::Run;
 use truetape_schemas::set::Turn;
 use truetape_schemas::wire::Dialect;
-use truetape_schemas::wire::session::RUN_HEADER;
+use truetape_schemas::wire::session::{PROBE_HEADER, RUN_HEADER};
 
 /// Replays a set against a target and writes a run.
 pub fn run(args: ReplayArgs) -> Result<Answer, Error> {
@@ -104,18 +104,20 @@ pub async fn replay(
 ) -> Result<Replayed, Error> {
     let run_id = truetape_schemas::ids::new_exchange_id();
     let salt = salt(args, &run_id);
-    let mut headers = settings::headers(args)?;
+    let headers = settings::headers(args)?;
+    let mut asking = headers.clone();
     if let Ok(run) = http::HeaderValue::try_from(&run_id) {
-        // What is asked before the run is no production traffic either.
-        headers.insert(RUN_HEADER, run);
+        // What is asked before the run is neither production traffic nor part of the run.
+        asking.insert(RUN_HEADER, run.clone());
+        asking.insert(PROBE_HEADER, run);
     }
     let session_header = settings::session_header(args)?;
     let target = Target::resolve(&args.target)?;
     settings::allow(args, &target, &set)?;
     let client = Arc::new(Client::new(target));
-    let probed = probe_target::identify(&client, &headers).await?;
+    let probed = probe_target::identify(&client, &asking).await?;
     let (takes, mut findings) =
-        takes(args, &client, &headers, &set, &probed, salt.as_deref()).await?;
+        takes(args, &client, &asking, &set, &probed, salt.as_deref()).await?;
     let salt = salt.filter(|_| takes.salt);
     let library = body::Library::new(std::mem::take(&mut set.contents));
     let plan_settings = settings::plan_settings(args, salt.clone());
@@ -128,7 +130,7 @@ pub async fn replay(
         });
     }
     if args.cache == Cache::Flush {
-        probe_target::flush(&client, &headers).await?;
+        probe_target::flush(&client, &asking).await?;
     }
     run_dir::prepare(out)?;
     findings.extend(probed.findings.iter().cloned());

@@ -18,6 +18,9 @@ pub use rules::{Confidence, Rule};
 /// Marks our own replayed traffic, with the id of the run.
 pub const RUN_HEADER: &str = "x-truetape-run";
 
+/// Marks what our replayer asks a target before a run: neither production nor part of the run.
+pub const PROBE_HEADER: &str = "x-truetape-probe";
+
 /// The most common explicit session header, and the one that our own clients send.
 pub const SESSION_HEADER: &str = "x-session-id";
 
