@@ -1,6 +1,11 @@
 //! Problems that other people met with streams, as tests for us: the acceptance cases, read in
 //! virtual time, where they are at hand.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a case that cannot be read fails its test"
+)]
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use truetape_schemas::capture::{LengthSource, Outcome, ParseStatus};

@@ -3,6 +3,12 @@
 //! `testdata/wire/README.md` says how the files look. `BLESS=1` writes the new facts beside the
 //! old ones as `*.modified`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a golden file that cannot be read fails its test"
+)]
+
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use truetape_schemas::capture::{Header, Outcome, ParseStatus};

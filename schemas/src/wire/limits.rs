@@ -31,6 +31,24 @@ pub const LIST_ITEMS_MAX: usize = 1_024;
 /// Messages of one request. The longest agent sessions have some thousands.
 pub const MESSAGES_MAX: usize = 64 * 1024;
 
+/// The bounds of one answer, as values, so that tests can reach them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AnswerLimits {
+    pub(super) json_bytes_max: usize,
+    pub(super) text_bytes_max: usize,
+    pub(super) token_events_max: usize,
+}
+
+impl Default for AnswerLimits {
+    fn default() -> Self {
+        Self {
+            json_bytes_max: JSON_BYTES_MAX,
+            text_bytes_max: TEXT_BYTES_MAX,
+            token_events_max: TOKEN_EVENTS_MAX,
+        }
+    }
+}
+
 const _: () = assert!(
     2 * super::sse::LINE_BYTES_MAX + TEXT_BYTES_MAX + TOKEN_EVENTS_MAX * 12 <= 76 << 20
         && JSON_BYTES_MAX <= 2 * super::sse::LINE_BYTES_MAX

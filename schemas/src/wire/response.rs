@@ -1,6 +1,6 @@
 //! What came back, when, and how it ended.
 
-use super::limits::JSON_BYTES_MAX;
+use super::limits::AnswerLimits;
 use super::{Dialect, ResponseFacts, sse};
 use crate::capture::ParseStatus;
 use answer::Answer;
@@ -26,6 +26,7 @@ pub struct ResponseReader {
     status: u16,
     body: Body,
     answer: Answer,
+    json_bytes_max: usize,
     /// The last push that brought more than white space.
     last_byte_us: Option<i64>,
 }
@@ -51,6 +52,17 @@ impl ResponseReader {
         content_type: Option<&str>,
         content_encoding: Option<&str>,
     ) -> Self {
+        let limits = AnswerLimits::default();
+        Self::within(limits, dialect, status, content_type, content_encoding)
+    }
+
+    fn within(
+        limits: AnswerLimits,
+        dialect: Dialect,
+        status: u16,
+        content_type: Option<&str>,
+        content_encoding: Option<&str>,
+    ) -> Self {
         let body = match dialect {
             Dialect::Trace | Dialect::Unknown => Body::Opaque(ParseStatus::NotApplicable),
             _ if !outcome::has_answer(status) => Body::Opaque(ParseStatus::NotApplicable),
@@ -60,7 +72,8 @@ impl ResponseReader {
         Self {
             status,
             body,
-            answer: Answer::default(),
+            answer: Answer::new(limits),
+            json_bytes_max: limits.json_bytes_max,
             last_byte_us: None,
         }
     }
@@ -86,10 +99,15 @@ impl ResponseReader {
         if bytes.iter().rev().any(|byte| !byte.is_ascii_whitespace()) {
             self.last_byte_us = Some(at_us);
         }
-        let Self { body, answer, .. } = self;
+        let Self {
+            body,
+            answer,
+            json_bytes_max,
+            ..
+        } = self;
         match body {
             Body::Events(decoder) => decoder.push(bytes, |event| answer.event(at_us, event)),
-            Body::Json(held) if held.len() + bytes.len() <= JSON_BYTES_MAX => {
+            Body::Json(held) if held.len() + bytes.len() <= *json_bytes_max => {
                 held.extend_from_slice(bytes);
             }
             Body::Json(_) => *body = Body::Opaque(ParseStatus::Failed),
@@ -110,6 +128,7 @@ impl ResponseReader {
             body,
             mut answer,
             last_byte_us,
+            ..
         } = self;
         let (body, parse_status) = match body {
             Body::Unknown(sniffer) if sniffer.is_empty() => {

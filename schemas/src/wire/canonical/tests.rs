@@ -40,6 +40,11 @@ fn these_are_the_same_message() {
                 "tool_call_id": "c"}),
         ],
         vec![
+            json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]}),
+            json!({"role": "user", "content": [{"image_url": {"url": "u"}, "type": "image_url",
+                "cache_control": {"type": "ephemeral"}}]}),
+        ],
+        vec![
             json!({"role": "assistant", "refusal": "no"}),
             json!({"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}),
         ],

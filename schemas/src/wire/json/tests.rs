@@ -53,6 +53,19 @@ fn unknown_fields_and_nulls_are_not_odd() {
 }
 
 #[test]
+fn of_a_field_that_comes_twice_the_last_counts_unless_it_is_null() {
+    let cases = [
+        (r#"{"text": "a", "text": "b"}"#, "b"),
+        (r#"{"text": "a", "alias": null}"#, "a"),
+        (r#"{"text": null, "text": "b"}"#, "b"),
+        (r#"{"text": "a", "text": 7}"#, ""),
+    ];
+    for (document, text) in cases {
+        assert_eq!(sample(document).text.text(), text, "{document}");
+    }
+}
+
+#[test]
 fn texts_without_escapes_are_borrowed() {
     assert!(matches!(
         sample(r#"{"text":"ab"}"#).text,

@@ -46,6 +46,35 @@ fn every_fact_is_read() {
 }
 
 #[test]
+fn facts_with_two_places_are_found_in_either() {
+    assert_eq!(chat(r#"{"max_tokens": 9}"#).max_tokens, Some(9));
+    assert_eq!(
+        chat(r#"{"stop": ["a", "b"]}"#).stop,
+        Some(vec!["a".into(), "b".into()])
+    );
+    assert_eq!(chat(r#"{"functions": [{}]}"#).tool_count, Some(1));
+    let sessions = [
+        r#"{"session_id": "s"}"#,
+        r#"{"litellm_session_id": "s"}"#,
+        r#"{"metadata": {"session_id": "s"}}"#,
+        r#"{"metadata": {"litellm_session_id": "s"}}"#,
+        r#"{"session_id": "s", "metadata": {"session_id": "t"}}"#,
+    ];
+    for body in sessions {
+        assert_eq!(chat(body).session_id.as_deref(), Some("s"), "{body}");
+    }
+    let conversations = [
+        r#"{"conversation": "c"}"#,
+        r#"{"conversation": {"id": "c"}, "conversation_id": "d"}"#,
+        r#"{"conversation_id": "c"}"#,
+        r#"{"conversation": "", "metadata": {"conversation_id": "c"}}"#,
+    ];
+    for body in conversations {
+        assert_eq!(chat(body).conversation.as_deref(), Some("c"), "{body}");
+    }
+}
+
+#[test]
 fn what_is_not_said_is_none() {
     assert_eq!(
         chat("{}"),

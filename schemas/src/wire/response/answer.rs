@@ -5,7 +5,7 @@ use super::lengths::{self, Listed};
 use crate::capture::ParseStatus;
 use crate::wire::ResponseFacts;
 use crate::wire::json::{Field, read, repair};
-use crate::wire::limits::{CHOICES_MAX, TOKEN_EVENTS_MAX};
+use crate::wire::limits::{AnswerLimits, CHOICES_MAX};
 use crate::wire::openai;
 use crate::wire::sse::Event;
 
@@ -16,7 +16,7 @@ const DONE: &[u8] = b"[DONE]";
 const ERROR: &[u8] = b"error";
 
 /// What is known of an answer so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Answer {
     pub(super) facts: ResponseFacts,
     /// The end marker was seen.
@@ -29,6 +29,7 @@ pub(super) struct Answer {
     /// Events that could be read, and that could not.
     readable: u64,
     unreadable: u64,
+    token_events_max: usize,
     /// Something in a readable event was not what it should be, or did not fit.
     odd: bool,
 }
@@ -43,6 +44,21 @@ enum Source {
 }
 
 impl Answer {
+    pub(super) fn new(limits: AnswerLimits) -> Self {
+        Self {
+            facts: ResponseFacts::default(),
+            done: false,
+            error: false,
+            choices: Vec::new(),
+            room: Room::new(limits.text_bytes_max),
+            listed: Listed::default(),
+            readable: 0,
+            unreadable: 0,
+            token_events_max: limits.token_events_max,
+            odd: false,
+        }
+    }
+
     /// Takes an event.
     pub(super) fn event(&mut self, at_us: i64, event: Event<'_>) {
         let data = event.data.trim_ascii();
@@ -199,7 +215,7 @@ impl Answer {
                     facts.first_output_us.get_or_insert(at_us);
                 }
                 facts.last_token_us = Some(at_us);
-                if facts.token_event_offsets_us.len() < TOKEN_EVENTS_MAX {
+                if facts.token_event_offsets_us.len() < self.token_events_max {
                     facts.token_event_offsets_us.push(at_us);
                     facts
                         .token_event_choices

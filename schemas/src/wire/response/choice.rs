@@ -1,6 +1,6 @@
 //! One choice of an answer, as it grows.
 
-use crate::wire::limits::{TEXT_BYTES_MAX, TOOL_CALLS_MAX};
+use crate::wire::limits::TOOL_CALLS_MAX;
 use crate::wire::openai;
 use serde_json::{Value, json};
 
@@ -12,16 +12,14 @@ pub(super) struct Room {
     pub(super) exceeded: bool,
 }
 
-impl Default for Room {
-    fn default() -> Self {
+impl Room {
+    pub(super) fn new(text_bytes_max: usize) -> Self {
         Self {
-            left: TEXT_BYTES_MAX,
+            left: text_bytes_max,
             exceeded: false,
         }
     }
-}
 
-impl Room {
     fn add(&mut self, text: &mut String, piece: &str) {
         match self.left.checked_sub(piece.len()) {
             Some(left) => {

@@ -10,10 +10,10 @@ mod tokens;
 const EVENTS: Option<&str> = Some("text/event-stream");
 
 /// Reads pushes, one a millisecond, the first at 1 ms.
-fn read(content_type: Option<&str>, pushes: &[&str], end: BodyEnd) -> ResponseFacts {
+fn read(content_type: Option<&str>, pushes: &[impl AsRef<[u8]>], end: BodyEnd) -> ResponseFacts {
     let mut reader = ResponseReader::new(Dialect::OpenaiChat, 200, content_type, None);
     for (index, push) in pushes.iter().enumerate() {
-        reader.push(1_000 * (index as i64 + 1), push.as_bytes());
+        reader.push(1_000 * (index as i64 + 1), push.as_ref());
     }
     reader.finish(end)
 }
@@ -25,7 +25,6 @@ fn events(data: &[Value]) -> ResponseFacts {
         .map(|data| format!("data: {data}\n\n"))
         .collect();
     pushes.push("data: [DONE]\n\n".to_owned());
-    let pushes: Vec<&str> = pushes.iter().map(String::as_str).collect();
     read(EVENTS, &pushes, BodyEnd::Clean)
 }
 

@@ -109,7 +109,9 @@ fn every_choice_must_have_finished_unless_the_marker_came() {
     let (zero, one) = (choice(0, json!("stop")), choice(1, json!("length")));
     let empty = choice(1, json!(""));
     let done = "data: [DONE]\n\n";
-    let cases: [(&[&str], BodyEnd, Outcome); 9] = [
+    let nothing = "data: {\"choices\":[]}\n\n";
+    let cases: [(&[&str], BodyEnd, Outcome); 10] = [
+        (&[nothing], BodyEnd::Clean, Outcome::Truncated),
         (&[&open, &zero, &one], BodyEnd::Clean, Outcome::Complete),
         (&[&open, &zero], BodyEnd::Clean, Outcome::Truncated),
         (&[&zero, &empty], BodyEnd::Clean, Outcome::Truncated),
@@ -171,6 +173,31 @@ fn done_is_seen_at_once_and_ends_the_answer() {
 }
 
 #[test]
+fn the_marker_is_the_whole_data_of_an_event() {
+    let cases = [
+        ("data: [DONE]\n\n", true),
+        ("data:[DONE]\r\n\r\n", true),
+        ("data:  [DONE] \n\n", true),
+        ("event: end\ndata: [DONE]\n\n", true),
+        (": [DONE]\n\n", false),
+        (": data: [DONE]\n\n", false),
+        ("[DONE]\n\n", false),
+        ("data: [DONE]]\n\n", false),
+        ("data: \"[DONE]\"\n\n", false),
+        ("data: [DONE]\ndata: [DONE]\n\n", false),
+        (
+            "data: {\"choices\":[{\"delta\":{\"content\":\"[DONE]\"}}]}\n\n",
+            false,
+        ),
+    ];
+    for (body, is_done) in cases {
+        let mut reader = ResponseReader::new(Dialect::OpenaiChat, 200, EVENTS, None);
+        reader.push(1, body.as_bytes());
+        assert_eq!(reader.done_seen(), is_done, "{body:?}");
+    }
+}
+
+#[test]
 fn the_bytes_decide_what_a_body_is_before_its_type_does() {
     let event =
         "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
@@ -189,10 +216,7 @@ fn the_bytes_decide_what_a_body_is_before_its_type_does() {
                 }
                 let body = format!("{start}{body}");
                 for cut in 0..body.len().min(12) {
-                    if !body.is_char_boundary(cut) {
-                        continue;
-                    }
-                    let (a, b) = body.split_at(cut);
+                    let (a, b) = body.as_bytes().split_at(cut);
                     let facts = read(content_type, &[a, b], BodyEnd::Clean);
                     assert_eq!(
                         facts.outcome,

@@ -2,7 +2,7 @@
 
 use super::{EVENTS, delta, events, read};
 use crate::capture::{Outcome, ParseStatus};
-use crate::wire::limits::{CHOICES_MAX, TOOL_CALLS_MAX};
+use crate::wire::limits::{AnswerLimits, CHOICES_MAX, TOOL_CALLS_MAX};
 use crate::wire::{BodyEnd, Dialect, ResponseReader};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -90,6 +90,54 @@ fn a_token_with_half_a_character_is_still_a_token() {
         (Some(1_000), "\u{fffd}")
     );
     assert_eq!(facts.parse_status, ParseStatus::Partial);
+}
+
+#[test]
+fn past_its_bounds_an_answer_loses_facts_and_says_so() {
+    let limits = AnswerLimits {
+        json_bytes_max: 59,
+        text_bytes_max: 6,
+        token_events_max: 2,
+    };
+    let read = |pushes: &[&str]| {
+        let mut reader = ResponseReader::within(limits, Dialect::OpenaiChat, 200, None, None);
+        pushes
+            .iter()
+            .zip(1..)
+            .for_each(|(push, at_us)| reader.push(at_us, push.as_bytes()));
+        reader.finish(BodyEnd::Clean)
+    };
+    let event = |piece: &str| format!("data: {}\n\n", delta(json!({ "content": piece })));
+    let done = "data: [DONE]\n\n";
+    let fits = read(&[&event("abc"), &event("def"), done]);
+    assert_eq!(
+        (&fits.texts[0][..], fits.parse_status),
+        ("abcdef", ParseStatus::Ok)
+    );
+    let longer = read(&[&event("abcd"), &event("efg"), done]);
+    assert_eq!(
+        (&longer.texts[0][..], longer.parse_status),
+        ("abcd", ParseStatus::Partial)
+    );
+    assert_eq!(longer.token_event_offsets_us, [1, 2]);
+    let more = read(&[&event("a"), &event("b"), &event("c"), done]);
+    assert_eq!(
+        (&more.texts[0][..], more.parse_status),
+        ("abc", ParseStatus::Partial)
+    );
+    assert_eq!(
+        (more.token_event_offsets_us.len(), more.last_token_us),
+        (2, Some(3))
+    );
+    let json = r#"{"choices":[{"message":{"content":"a"}}],"x":"0123456789"}"#;
+    assert_eq!(json.len(), 58);
+    assert_eq!(read(&[json, " "]).texts, ["a"]);
+    let long = read(&[json, "  "]);
+    assert_eq!(
+        (long.texts.len(), long.parse_status),
+        (0, ParseStatus::Failed)
+    );
+    assert_eq!(long.outcome, Outcome::Complete);
 }
 
 proptest! {

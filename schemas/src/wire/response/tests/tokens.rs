@@ -213,7 +213,7 @@ fn a_whole_answer_gives_the_same_facts_but_no_first_token() {
     let body = r#"{"id": "r", "choices": [
         {"message": {"role": "assistant", "content": "a", "reasoning_content": "w"},
          "finish_reason": "stop"},
-        {"index": 1, "message": {"content": null, "tool_calls": [{"id": "c", "type": "function",
+        {"message": {"content": null, "tool_calls": [{"id": "c", "type": "function",
          "function": {"name": "f", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}],
         "usage": {"prompt_tokens": 3, "completion_tokens": 2}}"#;
     let (a, b) = body.split_at(60);
