@@ -40,6 +40,8 @@ pub(crate) struct Row {
 
     pub(crate) block_tokens: Option<u32>,
     pub(crate) blocks: Vec<u64>,
+    /// How many of them hold as many tokens as a block can.
+    pub(crate) full_blocks: usize,
 
     pub(crate) session_key: Option<Name>,
     pub(crate) session_rule: Option<Name>,
@@ -147,6 +149,7 @@ pub(crate) fn row(exchange: Exchange, extra: Extra, segment: u32, names: &mut Na
     let dialect = Dialect::from_name(&exchange.dialect);
     let since_sent = |at: Option<i64>| Some(at? - exchange.request_end_us?);
     let complete = is_complete(exchange.outcome, exchange.status);
+    let full_blocks = full_blocks(&exchange);
     let params = (dialect != Dialect::Trace).then(|| Box::new(params(&exchange)));
     let mut name = |text: &str| names.get(text);
     let proxy_id = name(&exchange.proxy_id);
@@ -173,6 +176,7 @@ pub(crate) fn row(exchange: Exchange, extra: Extra, segment: u32, names: &mut Na
         output_tokens: exchange.output_tokens.filter(|_| complete),
         cached_tokens: exchange.cached_tokens,
         reasoning_tokens: exchange.reasoning_tokens.filter(|_| complete),
+        full_blocks,
         block_tokens: exchange.block_tokens.and_then(|n| u32::try_from(n).ok()),
         blocks: exchange.block_hashes.unwrap_or_default(),
         session_key: exchange.session_key.as_deref().map(&mut name),
@@ -185,6 +189,17 @@ pub(crate) fn row(exchange: Exchange, extra: Extra, segment: u32, names: &mut Na
         retry_count: extra.retry_count,
         text: extra.text.map(Box::new),
         segment,
+    }
+}
+
+/// A trace's last block may be partial, or left out: its length tells.
+fn full_blocks(exchange: &Exchange) -> usize {
+    let blocks = exchange.block_hashes.as_ref().map_or(0, Vec::len);
+    match (exchange.input_tokens, exchange.block_tokens) {
+        (Some(tokens), Some(block)) if block > 0 => {
+            usize::try_from(tokens / i64::from(block)).map_or(0, |full| full.min(blocks))
+        }
+        _ => blocks,
     }
 }
 

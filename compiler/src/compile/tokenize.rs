@@ -91,7 +91,10 @@ pub(crate) fn tokenize(
     }
     let key = block_key(&ingested.secret, recipe.seed);
     let hash = |row: &Row, rendered: &[u8]| {
-        of_rendered(&key, rendered, ratios.of(row.model.as_ref()), block_tokens)
+        let ratio = ratios.of(row.model.as_ref());
+        let full = rendered.len() as f64 / (ratio * f64::from(block_tokens));
+        let blocks = of_rendered(&key, rendered, ratio, block_tokens);
+        (blocks, full.floor() as usize)
     };
     fill_blocks(ingested, threads, block_tokens, hash)?;
     let stage = account.close(ingested.rows.len());
@@ -231,7 +234,7 @@ fn fill_blocks(
     ingested: &mut Ingested,
     threads: usize,
     block_tokens: u32,
-    hash: impl Fn(&Row, &[u8]) -> Vec<u64> + Sync,
+    hash: impl Fn(&Row, &[u8]) -> (Vec<u64>, usize) + Sync,
 ) -> Result<(), Error> {
     let rows = &ingested.rows;
     let index = text_index(rows);
@@ -240,7 +243,7 @@ fn fill_blocks(
         .filter(|row| row.text.is_some())
         .map(|row| row.segment)
         .collect();
-    let mut filled: Vec<(usize, Vec<u64>)> = Vec::with_capacity(index.len());
+    let mut filled: Vec<(usize, (Vec<u64>, usize))> = Vec::with_capacity(index.len());
     let mut progress = Progress::new();
     for position in with_text {
         let Some(path) = ingested.segments.get(position as usize) else {
@@ -258,8 +261,9 @@ fn fill_blocks(
     }
     progress.clear();
     drop(index);
-    for (at, blocks) in filled {
+    for (at, (blocks, full)) in filled {
         if let Some(row) = ingested.rows.get_mut(at) {
+            row.full_blocks = full.min(blocks.len());
             row.blocks = blocks;
             row.block_tokens = Some(block_tokens);
         }

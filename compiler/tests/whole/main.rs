@@ -7,6 +7,7 @@
 mod content;
 mod determinism;
 mod fixture;
+mod labelled;
 mod mooncake;
 mod retold;
 mod traces;
