@@ -62,7 +62,7 @@ fn an_event_that_cannot_be_read_is_said() {
             "{bad}"
         );
         assert_eq!(
-            (facts.parse_status, &facts.texts[0][..]),
+            (facts.parse_status, facts.texts[0].as_str()),
             (ParseStatus::Partial, "a"),
             "{bad}"
         );
@@ -86,7 +86,7 @@ fn a_token_with_half_a_character_is_still_a_token() {
                 [{\"logprob\":-Infinity}]}}]}\n\n";
     let facts = read(EVENTS, &[push], BodyEnd::Clean);
     assert_eq!(
-        (facts.first_token_us, &facts.texts[0][..]),
+        (facts.first_token_us, facts.texts[0].as_str()),
         (Some(1_000), "\u{fffd}")
     );
     assert_eq!(facts.parse_status, ParseStatus::Partial);
@@ -111,18 +111,18 @@ fn past_its_bounds_an_answer_loses_facts_and_says_so() {
     let done = "data: [DONE]\n\n";
     let fits = read(&[&event("abc"), &event("def"), done]);
     assert_eq!(
-        (&fits.texts[0][..], fits.parse_status),
+        (fits.texts[0].as_str(), fits.parse_status),
         ("abcdef", ParseStatus::Ok)
     );
     let longer = read(&[&event("abcd"), &event("efg"), done]);
     assert_eq!(
-        (&longer.texts[0][..], longer.parse_status),
+        (longer.texts[0].as_str(), longer.parse_status),
         ("abcd", ParseStatus::Partial)
     );
     assert_eq!(longer.token_event_offsets_us, [1, 2]);
     let more = read(&[&event("a"), &event("b"), &event("c"), done]);
     assert_eq!(
-        (&more.texts[0][..], more.parse_status),
+        (more.texts[0].as_str(), more.parse_status),
         ("abc", ParseStatus::Partial)
     );
     assert_eq!(
