@@ -102,7 +102,13 @@ impl Body for Answer {
                 this.over = true;
                 return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
             }
-            Source::Upstream { incoming, link, .. } => poll_upstream(incoming, link, cx),
+            Source::Upstream {
+                incoming,
+                link: Some(link),
+                ..
+            } => link.poll_body(incoming, cx),
+            // The link is there until the body is dropped.
+            Source::Upstream { link: None, .. } => Poll::Ready(None),
         };
         match polled {
             Poll::Ready(Some(Err(error))) => {
@@ -133,22 +139,6 @@ impl Body for Answer {
             Source::Upstream { incoming, .. } => incoming.size_hint(),
         }
     }
-}
-
-fn poll_upstream(
-    incoming: &mut Incoming,
-    link: &mut Option<Link>,
-    cx: &mut Context<'_>,
-) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-    // What hyper has already read goes first; then the socket is read, once.
-    match Pin::new(&mut *incoming).poll_frame(cx) {
-        Poll::Pending => {}
-        ready @ Poll::Ready(_) => return ready,
-    }
-    if let Some(link) = link {
-        link.drive(cx);
-    }
-    Pin::new(incoming).poll_frame(cx)
 }
 
 impl Drop for Answer {

@@ -5,10 +5,12 @@
 
 use crate::config::Upstream;
 use crate::limits;
+use crate::nudge::Poller;
 use crate::tap::Tap;
+use bytes::Bytes;
 use hyper::Request;
 use hyper::Response;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Frame, Incoming};
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::future::Future;
@@ -29,6 +31,7 @@ type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 pub struct Link {
     sender: SendRequest<RequestBody>,
     driver: Option<Driver>,
+    poller: Poller,
     reused: bool,
     idle_since: Instant,
 }
@@ -69,6 +72,7 @@ impl Link {
         Ok(Self {
             sender,
             driver: Some(driver),
+            poller: Poller::default(),
             reused: false,
             idle_since: Instant::now(),
         })
@@ -81,10 +85,12 @@ impl Link {
         request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, Unanswered> {
         let mut answer = pin!(self.sender.try_send_request(request));
-        let driver = &mut self.driver;
+        let (driver, poller) = (&mut self.driver, &self.poller);
         let answered = poll_fn(|cx| {
-            drive(driver, cx);
-            answer.as_mut().poll(cx)
+            poller.poll(cx, |cx| {
+                drive(driver, cx);
+                answer.as_mut().poll(cx)
+            })
         });
         answered
             .await
@@ -94,15 +100,27 @@ impl Link {
             })
     }
 
-    /// Passes on what there is to pass on.
-    pub fn drive(&mut self, cx: &mut Context<'_>) {
-        drive(&mut self.driver, cx);
+    /// Polls the body that comes over this link: what hyper has read goes first, then the socket
+    /// is read, once.
+    pub fn poll_body(
+        &mut self,
+        incoming: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let driver = &mut self.driver;
+        self.poller.poll(cx, |cx| {
+            if let Poll::Ready(frame) = Pin::new(&mut *incoming).poll_frame(cx) {
+                return Poll::Ready(frame);
+            }
+            drive(driver, cx);
+            Pin::new(&mut *incoming).poll_frame(cx)
+        })
     }
 
     /// Drives the connection to its end, which hands an upgraded socket over.
     pub async fn finish(mut self) {
         poll_fn(|cx| {
-            self.drive(cx);
+            drive(&mut self.driver, cx);
             if self.driver.is_none() {
                 Poll::Ready(())
             } else {
@@ -114,7 +132,7 @@ impl Link {
 
     /// Whether another request can go over it, as far as can be seen without waiting.
     fn is_idle(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop()));
+        drive(&mut self.driver, &mut Context::from_waker(Waker::noop()));
         self.driver.is_some() && self.sender.is_ready()
     }
 }

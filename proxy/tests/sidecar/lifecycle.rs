@@ -191,53 +191,73 @@ fn a_second_signal_ends_at_once_and_still_seals() {
     assert_eq!(rows[0].outcome, Outcome::ProxyShutdown);
 }
 
+/// What a kill may cost at most: the time between two notes, as stated.
+const WINDOW: Duration = Duration::from_secs(1);
+
 /// Killed at several ages, each time in the middle of traffic, in one directory.
 #[test]
 fn a_kill_costs_at_most_the_last_moment_and_the_next_start_repairs() {
     let upstream = Upstream::start(ok);
     let out = TempDir::new("kill");
     let directory = out.join("captures");
-    let more = ["--rotate-every", "150ms", "--fsync-every", "20ms"];
-    let mut answered = 0;
-    for age_ms in [40, 170, 390, 620] {
+    // (when each answer had come, when the kill came)
+    let mut rounds = Vec::new();
+    for (round, age_ms) in [40, 170, 390, 1600].into_iter().enumerate() {
+        let id = format!("round-{round}");
+        let more = [
+            "--rotate-every",
+            "150ms",
+            "--fsync-every",
+            "20ms",
+            "--proxy-id",
+            &id,
+        ];
         let sidecar = Sidecar::start(&upstream.url(), &directory, &more);
         let mut client = Client::connect(sidecar.listen);
         let kill_at = Instant::now() + Duration::from_millis(age_ms);
+        let mut answered = Vec::new();
         while Instant::now() < kill_at {
             client.write(&chat());
             assert_eq!(client.read_answer("POST", None).status(), 200);
-            answered += 1;
+            answered.push(Instant::now());
         }
+        rounds.push((answered, Instant::now()));
         sidecar.process.kill();
         // Whatever has the name of a segment opens, at any moment.
-        let sealed = capture::rows(&directory);
-        assert!(sealed.len() <= answered);
+        capture::rows(&directory);
     }
-    let last = Sidecar::start(&upstream.url(), &directory, &more);
-    let mut client = Client::connect(last.listen);
-    for _ in 0..10 {
-        client.write(&chat());
-        assert_eq!(client.read_answer("POST", None).status(), 200);
-    }
-    answered += 10;
+    let last = Sidecar::start(&upstream.url(), &directory, &[]);
+    assert_eq!(
+        truetape_testkit::client::exchange(last.listen, &chat(), None).status(),
+        200
+    );
     last.stop();
-    let (rows, ledger) = captured(&directory);
+    let (rows, _) = captured(&directory);
     let ids: BTreeSet<&str> = rows.iter().map(|row| row.exchange_id.as_str()).collect();
     assert_eq!(ids.len(), rows.len(), "a row came twice");
-    let lost = answered - rows.len();
-    // A tick of the reader and a write, at each kill: far below a sync interval of traffic.
-    assert!(lost * 20 <= answered, "{lost} of {answered} rows were lost");
-    assert!(ledger.balances());
+    assert_eq!(rows.iter().filter(|row| row.proxy_id == "test").count(), 1);
+    for (round, (answered, killed)) in rounds.iter().enumerate() {
+        let id = format!("round-{round}");
+        let kept: Vec<i32> = rows
+            .iter()
+            .filter(|row| row.proxy_id == id)
+            .map(|row| row.conn_seq)
+            .collect();
+        let prefix: Vec<i32> = (0..).take(kept.len()).collect();
+        assert_eq!(kept, prefix, "there is a hole in {id}");
+        let due = answered.iter().filter(|at| **at + WINDOW < *killed).count();
+        assert!(
+            kept.len() >= due,
+            "{id}: {} rows, {due} before the window",
+            kept.len()
+        );
+    }
     let names: Vec<String> = capture::files(&directory)
         .iter()
-        .map(|p| p.display().to_string())
+        .map(|path| path.display().to_string())
         .collect();
-    assert!(
-        !names
-            .iter()
-            .any(|name| name.ends_with(".spool") || name.ends_with(".tmp")),
-        "{names:?}"
-    );
+    let left = |name: &String| name.ends_with(".spool") || name.ends_with(".tmp");
+    assert!(!names.iter().any(left), "{names:?}");
 }
 
 #[test]

@@ -26,20 +26,22 @@ pub(crate) struct Sidecar {
 
 pub(crate) fn args(upstream: &str, out: &Path, more: &[&str]) -> Vec<String> {
     let out = out.display().to_string();
+    let loopback = "127.0.0.1:0";
     let fixed = [
         "--listen",
-        "127.0.0.1:0",
+        loopback,
         "--admin",
-        "127.0.0.1:0",
+        loopback,
         "--upstream",
         upstream,
         "--out",
         &out,
-        "--proxy-id",
-        "test",
     ];
+    let named = more.contains(&"--proxy-id");
+    let name: &[&str] = if named { &[] } else { &["--proxy-id", "test"] };
     fixed
         .iter()
+        .chain(name)
         .chain(more)
         .map(|arg| (*arg).to_owned())
         .collect()
