@@ -177,7 +177,11 @@ impl<'de, T: Readable<'de>> Visitor<'de> for FieldVisitor<T> {
 
 /// Reads a document. An error means that it is not JSON.
 pub(super) fn read<'de, T: Readable<'de>>(bytes: &'de [u8]) -> serde_json::Result<Field<T>> {
-    serde_json::from_slice(bytes)
+    // To check the document once is cheaper than to check each of its texts.
+    match std::str::from_utf8(bytes) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(bytes),
+    }
 }
 
 /// The name of a field, borrowed where it has no escapes.
