@@ -142,6 +142,25 @@ fn a_turn_without_a_known_pause_keeps_its_arrival_in_a_closed_loop() {
 }
 
 #[test]
+fn the_latest_end_counts_in_whatever_order_ends_are_told() {
+    for order in [[(0, 900), (1, 500)], [(1, 500), (0, 900)]] {
+        let last = Node {
+            due_us: 100,
+            depends_on: vec![0, 1],
+            think_us: Some(30),
+        };
+        let nodes = vec![Node::default(), Node::default(), last];
+        let mut schedule = Schedule::new(nodes, Pacing::Hybrid, usize::MAX);
+        schedule.take_due(0, &mut Vec::new());
+        for (index, end_us) in order {
+            assert_eq!(schedule.next_deadline_us(), None);
+            schedule.ended(index, end_us);
+        }
+        assert_eq!(schedule.next_deadline_us(), Some(930));
+    }
+}
+
+#[test]
 fn only_ends_that_matter_are_awaited() {
     let nodes = vec![
         Node::default(),
