@@ -214,10 +214,10 @@ fn find<'a>(one: &'a Seen, key: &str) -> Option<(Relation, &'a Value)> {
     ];
     for (word, relation) in bounds {
         let words: Vec<&str> = key.split('_').filter(|w| *w != word).collect();
-        if words.len() < key.split('_').count() {
-            if let Some(found) = value(&words.join("_")) {
-                return Some((relation, found));
-            }
+        if words.len() < key.split('_').count()
+            && let Some(found) = value(&words.join("_"))
+        {
+            return Some((relation, found));
         }
     }
     for (ending, relation) in [
@@ -304,10 +304,10 @@ fn pairs<'a>(want: &Value, got: &'a Value) -> Option<Vec<(&'a Value, &'a Value)>
 fn same(want: &Value, got: &Value, tolerance: f64) -> bool {
     match (want, got) {
         (Value::Number(wanted), Value::Number(_)) => {
-            if let (Some(want), Some(got)) = (want.as_u64(), got.as_u64()) {
-                if tolerance == 0.0 {
-                    return want == got;
-                }
+            if let (Some(want), Some(got)) = (want.as_u64(), got.as_u64())
+                && tolerance == 0.0
+            {
+                return want == got;
             }
             let slack = tolerance.max(last_digit(&wanted.to_string()));
             let (want, got) = (

@@ -3,7 +3,6 @@
 use crate::proxied::TRUETAPE;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use truetape_schemas::set::manifest::Manifest;
 use truetape_schemas::set::{Content, Turn, store};
 use truetape_testkit::process::{Ended, run};
 
@@ -40,7 +39,6 @@ kind = "synthetic"
 #[derive(Debug)]
 pub(crate) struct Set {
     pub(crate) dir: PathBuf,
-    pub(crate) manifest: Manifest,
     pub(crate) turns: Vec<Turn>,
     pub(crate) contents: Vec<Content>,
 }
@@ -76,9 +74,17 @@ fn read(dir: &Path) -> Result<Set, String> {
     let text = |e: truetape_schemas::file::Error| e.to_string();
     let dir = store::resolve("case@latest", Some(dir)).map_err(text)?;
     let contents = store::content(&dir).and_then(truetape_schemas::file::Reader::read_all);
+    let turns = store::turns(&dir).map_err(text)?;
+    let manifest = store::manifest(&dir).map_err(text)?;
+    if manifest.counts.turns != turns.len() as u64 {
+        return Err(format!(
+            "the manifest counts {:?}, not {}",
+            manifest.counts,
+            turns.len()
+        ));
+    }
     Ok(Set {
-        manifest: store::manifest(&dir).map_err(text)?,
-        turns: store::turns(&dir).map_err(text)?,
+        turns,
         contents: contents.map_err(text)?,
         dir,
     })

@@ -9,6 +9,11 @@
 //! 5. `run_*`: one way of running for each kind of folder.
 //!
 //! `TRUETAPE_CASES` names the folder of cases; `TRUETAPE_CASE` runs those whose name holds it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails"
+)]
 
 mod case;
 mod check;
@@ -23,6 +28,7 @@ mod results;
 mod run_captures;
 mod run_raw;
 mod run_replay;
+mod run_schedule;
 mod run_script;
 mod run_set;
 mod run_stream;
@@ -252,10 +258,10 @@ fn run_kind(case: &Case, kind: Kind) -> Result<Vec<Seen>, Stop> {
         Kind::Tokens => run_set::run_tokens(case)?,
         Kind::Values => run_set::run_values(case)?,
         Kind::Targets => run_set::run_targets(case)?,
-        Kind::Schedule => run_replay::run_schedule(case)?,
+        Kind::Schedule => run_schedule::run_schedule(case)?,
         Kind::Session => run_replay::run_session(case)?,
-        Kind::Results => run_replay::run_results(case)?,
-        Kind::Plan => run_replay::run_plan(case)?,
+        Kind::Results => results::run(case)?,
+        Kind::Plan => killed::run(case)?,
     })
 }
 

@@ -75,11 +75,12 @@ fn parse(sentence: &str) -> Option<(Option<String>, String, Forbidden)> {
         Some((variant, name)) => (Some(variant.to_owned()), name),
         None => (None, *first),
     };
-    if let ([outcome], true) = (rest, variant.is_none() && name != "outcome") {
-        if OUTCOMES.contains(outcome) && name.len() <= 2 {
-            let values = Forbidden::Values(vec![Value::from(*outcome)]);
-            return Some((Some(name.to_owned()), "outcome".to_owned(), values));
-        }
+    if let ([outcome], true) = (rest, variant.is_none() && name != "outcome")
+        && OUTCOMES.contains(outcome)
+        && name.len() <= 2
+    {
+        let values = Forbidden::Values(vec![Value::from(*outcome)]);
+        return Some((Some(name.to_owned()), "outcome".to_owned(), values));
     }
     let key = key_of(name)?;
     let (operator, values) = match rest.split_first()? {

@@ -4,7 +4,6 @@ use crate::compiled::truetape;
 use std::ffi::OsString;
 use std::path::Path;
 use truetape_schemas::run::{self, Dispatch, Run};
-use truetape_testkit::process::Ended;
 use truetape_testkit::upstream::Upstream;
 
 /// What is asked of a replay besides the set and the target.
@@ -18,13 +17,15 @@ pub(crate) struct Options<'a> {
 pub(crate) struct Ran {
     pub(crate) run: Run,
     pub(crate) dispatches: Vec<Dispatch>,
-    pub(crate) ended: Ended,
     /// What is wrong whatever is expected.
     pub(crate) faults: Vec<String>,
 }
 
+/// The exit code of a run that was too late for its own schedule.
+const TOO_LATE: i32 = 74;
+
 /// Exit codes of a replay that wrote a run: yes, no, and "too late to be trusted".
-const WROTE_A_RUN: &[i32] = &[0, 1, 74];
+const WROTE_A_RUN: &[i32] = &[0, 1, TOO_LATE];
 
 /// Replays a set against a target, and reads the run.
 pub(crate) fn replay(
@@ -47,11 +48,16 @@ pub(crate) fn replay(
     let text = |e: truetape_schemas::file::Error| format!("{e}\n{}", ended.stderr);
     let run = run::open(out).map_err(text)?;
     let dispatches = run::dispatches(out).map_err(text)?;
-    let faults = faults(&run, &dispatches);
+    let mut faults = faults(&run, &dispatches);
+    if (run.validity == "invalid") != (ended.code == Some(TOO_LATE)) {
+        let (code, validity) = (ended.code, &run.validity);
+        faults.push(format!(
+            "the run is {validity}, and the command ended with {code:?}"
+        ));
+    }
     Ok(Ran {
         run,
         dispatches,
-        ended,
         faults,
     })
 }

@@ -1,5 +1,6 @@
 //! Runs `chunks*.jsonl` and plain JSON answers through the proxy.
 
+use crate::Stop;
 use crate::case::Case;
 use crate::check::Seen;
 use crate::proxied::{COMPILED_KEYS, Recorder, Sides, WITHIN, compiled_values, seen};
@@ -10,7 +11,10 @@ use truetape_testkit::client::exchange;
 use truetape_testkit::upstream::{Script, Upstream};
 
 /// Runs every variant, through each part the case is about.
-pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, String> {
+pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
+    if let Some(what) = not_understood(case)? {
+        return Err(Stop::CannotYet(format!("the driver does not know {what}")));
+    }
     let variants = variants(case)?;
     let mut all = Vec::new();
     for variant in &variants {
@@ -25,6 +29,47 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, String> {
         all.push(crate::replayed::pooled(&all));
     }
     Ok(all)
+}
+
+/// Words of the files that a stream is described by.
+const KNOWN: &[(&str, &[&str])] = &[
+    (
+        "chunks",
+        &[
+            "t_ms", "utf8", "hex", "gen", "char", "len", "action", "ms", "note",
+        ],
+    ),
+    (
+        "upstream",
+        &["status", "reason", "framing", "headers", "note"],
+    ),
+    ("client", &["abort_after_ms", "how", "note"]),
+    ("request", &["method", "path", "headers", "body", "note"]),
+];
+
+/// A word that would be passed over in silence.
+fn not_understood(case: &Case) -> Result<Option<String>, String> {
+    for (stem, known) in KNOWN {
+        let jsonl = case.named(stem, ".jsonl");
+        for (_, file) in jsonl.iter().chain(&case.named(stem, ".json")) {
+            let lines = if file.ends_with("l") {
+                case.lines(file)?
+            } else {
+                vec![case.json(file)?]
+            };
+            let words = lines
+                .iter()
+                .filter_map(Value::as_object)
+                .flat_map(|map| map.keys());
+            if let Some(word) = words
+                .into_iter()
+                .find(|word| !known.contains(&word.as_str()))
+            {
+                return Ok(Some(format!("`{word}` in {file}")));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Runs requests with ready answers: `request*.json` and `response*.json`.

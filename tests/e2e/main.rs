@@ -2,6 +2,7 @@
 //!
 //! Read in this order: [`round_trip`] (capture, set, run, and back), [`transparency`] (P1),
 //! [`crash`] (P3), [`privacy`] (P4), [`shutdown`], [`formats`], [`exit_codes`], [`readme`].
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod crash;
 mod exit_codes;

@@ -57,7 +57,7 @@ fn report(out: &Path) -> Report {
 }
 
 /// Turns in the order of their sessions and depths, with sessions as `name` has them.
-fn in_order<'a>(turns: &'a [Turn], name: impl Fn(&Turn) -> String) -> Vec<(String, &'a Turn)> {
+fn in_order(turns: &[Turn], name: impl Fn(&Turn) -> String) -> Vec<(String, &Turn)> {
     let mut named: Vec<(String, &Turn)> = turns.iter().map(|turn| (name(turn), turn)).collect();
     named.sort_by(|a, b| (&a.0, a.1.turn, a.1.start_us).cmp(&(&b.0, b.1.turn, b.1.start_us)));
     named

@@ -44,7 +44,7 @@ pub fn rows(dir: &Path) -> Vec<Exchange> {
         let reader = Reader::<Exchange>::open(&path).unwrap_or_else(|e| panic!("{e}"));
         rows.extend(reader.read_all().unwrap_or_else(|e| panic!("{e}")));
     }
-    rows.sort_by(|a, b| (a.arrival, a.arrival_mono_us).cmp(&(b.arrival, b.arrival_mono_us)));
+    rows.sort_by_key(|row| (row.arrival, row.arrival_mono_us));
     rows
 }
 

@@ -211,7 +211,8 @@ pub fn request(method: &str, path: &str, headers: &[(String, String)], body: &[u
     let framed = headers
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    if !framed && !(body.is_empty() && matches!(method, "GET" | "HEAD")) {
+    let bodyless = body.is_empty() && matches!(method, "GET" | "HEAD");
+    if !framed && !bodyless {
         bytes.extend_from_slice(format!("content-length: {}\r\n", body.len()).as_bytes());
     }
     bytes.extend_from_slice(b"\r\n");

@@ -12,7 +12,6 @@
 //!
 //! Everything binds port 0, awaits events with a deadline, and knows no network beyond loopback.
 #![expect(
-    clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stderr,
     reason = "a fixture that cannot go on fails the test that holds it"

@@ -44,10 +44,9 @@ impl TempDir {
 impl Drop for TempDir {
     fn drop(&mut self) {
         let failed = std::thread::panicking() || self.failed.load(Ordering::Relaxed);
-        if failed && std::env::var_os(KEEP).is_some_and(|value| value == "1") {
-            if let Some(dir) = self.dir.take() {
-                eprintln!("kept {}", dir.keep().display());
-            }
+        let keep = failed && std::env::var_os(KEEP).is_some_and(|value| value == "1");
+        if let Some(dir) = self.dir.take().filter(|_| keep) {
+            eprintln!("kept {}", dir.keep().display());
         }
     }
 }
