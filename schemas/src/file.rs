@@ -34,8 +34,12 @@ pub const ROW_GROUP_ROWS_MAX: usize = 64 * 1024;
 /// Encoded bytes of the row group in progress at most: what a writer holds in memory.
 pub const ROW_GROUP_BYTES_MAX: usize = 16 << 20;
 
-/// Rows of a batch handed to a reader's caller at once.
+/// Rows of a batch handed to a reader's caller at once, at most.
 pub const READ_BATCH_ROWS: usize = 4 * 1024;
+
+/// Bytes of such a batch, about: rows with bodies come in smaller batches. 4,096 bodies of
+/// 400 KB would be 1.6 GB.
+const READ_BATCH_BYTES: u64 = 32 << 20;
 
 /// A format's name and version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,11 +313,14 @@ impl<T: Row> Reader<T> {
         let footer = footer_pairs(builder.metadata().file_metadata().key_value_metadata());
         T::FORMAT.gate(&subject, footer.get(FORMAT_KEY).map(String::as_str))?;
         let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let groups = builder.metadata().row_groups().iter();
+        let sizes = groups.map(|group| u64::try_from(group.total_byte_size()).unwrap_or(0));
+        let batch_rows = batch_rows(rows, sizes.fold(0, u64::saturating_add));
         let present: Vec<&str> = T::columns().iter().map(|column| column.name).collect();
         let mask = ProjectionMask::columns(builder.parquet_schema(), present);
         let batches = builder
             .with_projection(mask)
-            .with_batch_size(READ_BATCH_ROWS)
+            .with_batch_size(batch_rows)
             .build()
             .map_err(|cause| unreadable(&cause))?;
         Ok(Self { subject, batches, footer, rows, row: PhantomData })
@@ -351,10 +358,33 @@ impl<T: Row> Iterator for Reader<T> {
     }
 }
 
+/// Rows of a batch of a file that holds so many rows of so many uncompressed bytes.
+fn batch_rows(rows: u64, bytes: u64) -> usize {
+    let row_bytes = (bytes / rows.max(1)).max(1);
+    usize::try_from(READ_BATCH_BYTES / row_bytes).map_or(1, |n| n.clamp(1, READ_BATCH_ROWS))
+}
+
 fn footer_pairs(pairs: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
     pairs
         .into_iter()
         .flatten()
         .filter_map(|pair| Some((pair.key.clone(), pair.value.clone()?)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{READ_BATCH_ROWS, batch_rows};
+
+    #[test]
+    fn batches_of_wide_rows_are_short() {
+        for (rows, bytes, wanted) in [
+            (0, 0, READ_BATCH_ROWS),
+            (10, 1_000, READ_BATCH_ROWS),
+            (1_000, 400_000_000, 83),
+            (2, u64::MAX, 1),
+        ] {
+            assert_eq!(batch_rows(rows, bytes), wanted, "{rows} rows of {bytes} bytes");
+        }
+    }
 }
