@@ -50,17 +50,28 @@ pub async fn exchange(
     shared.metrics.count(Metric::Requests);
     let upgrade = headers::is_upgrade(request.headers());
     let client_side = upgrade.then(|| hyper::upgrade::on(&mut request));
-    let tape = begin(&connection, sequence, arrival_us, upgrade, &request);
+    // Counted once it is known whether it became a tunnel.
+    let uncounted = upgrade && request.method() != Method::POST;
+    let tape = if uncounted {
+        None
+    } else {
+        begin(&connection, sequence, arrival_us, &request)
+    };
     let request = prepare(&connection, request, upgrade, tape.clone());
     let answered = match (answer(shared, request).await, client_side) {
         (Ok((response, link)), Some(client_side))
             if response.status() == StatusCode::SWITCHING_PROTOCOLS =>
         {
-            return Ok(tunnel::open(shared, response, link, client_side, tape, busy).await);
+            match &tape {
+                Some(tape) => tape.fate(Fate::Upgraded),
+                None if uncounted => shared.recorder.skip(Exclusion::Upgrade),
+                None => {}
+            }
+            return Ok(tunnel::open(shared, response, link, client_side, busy).await);
         }
         (answered, _) => answered,
     };
-    if upgrade && tape.is_none() {
+    if uncounted {
         shared.recorder.skip(Exclusion::NotInference);
     }
     match answered {
@@ -77,20 +88,15 @@ pub async fn exchange(
 }
 
 /// Counts the request, and starts its tape when it is to be a row.
-///
-/// An upgrade that is no POST is counted once it is known whether it became a tunnel.
 fn begin(
     connection: &Connection,
     sequence: i32,
     arrival_us: i64,
-    upgrade: bool,
     request: &Request<Incoming>,
 ) -> Option<Arc<Tape>> {
     let recorder = &connection.shared.recorder;
     if request.method() != Method::POST {
-        if !upgrade {
-            recorder.skip(Exclusion::NotInference);
-        }
+        recorder.skip(Exclusion::NotInference);
         return None;
     }
     let headers = request.headers();

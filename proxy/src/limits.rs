@@ -43,8 +43,13 @@ pub const HEADER_TEXT_BYTES_MAX: usize = 16 * 1024;
 /// Once one part in so many of the memory is taken, long bodies are packed while they wait.
 pub const TIGHT_SHARE: usize = 4;
 
-/// A body that is being remembered is handed over for packing in pieces of this size.
-pub const PIECE_BYTES: usize = 32 * 1024;
+/// A body that is being remembered is handed over for packing in pieces of this size: 1,000 streams
+/// hold 16 MiB of unpacked tails.
+pub const PIECE_BYTES: usize = 16 * 1024;
+
+/// A request's body from this size on is handed over once it is whole: it waits for as long as the
+/// answer takes.
+pub const WHOLE_REQUEST_BYTES: usize = 2 * 1024;
 
 /// Frames from this size on are handed over by reference. hyper reads into buffers of up to 408 KiB
 /// and hands out slices, so such a frame can pin at most 408/64, about six times, its size until it
@@ -111,6 +116,9 @@ pub const HEADERS_MAX: usize = 256;
 
 /// Probes of a silent peer: a vanished client must not hold a slot of the engine for ever.
 pub const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Time between probes that are not answered; the system gives up after nine.
+pub const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Pause after the system refused to accept (out of file descriptors).
 pub const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(50);

@@ -148,7 +148,9 @@ fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
 /// What every socket gets, on both sides: no delay for small frames, and probes of a silent peer.
 pub fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let keepalive = socket2::TcpKeepalive::new().with_time(limits::TCP_KEEPALIVE);
+    let keepalive = socket2::TcpKeepalive::new()
+        .with_time(limits::TCP_KEEPALIVE)
+        .with_interval(limits::TCP_KEEPALIVE_INTERVAL);
     socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 

@@ -95,6 +95,12 @@ impl Track {
     pub fn finish(&mut self, at_us: i64, end: TrackEnd) {
         self.end_us = Some(at_us);
         self.end = end;
+        let is_request = !self.timed;
+        let long = |rope: &Rope| rope.tail.len() >= limits::WHOLE_REQUEST_BYTES;
+        let waits = is_request && self.body.as_ref().is_some_and(long);
+        if waits && self.recorder.budget().is_tight() && !self.hand_over_tail() {
+            self.give_up_body();
+        }
     }
 
     /// Whether the timeline was given up.

@@ -1,6 +1,5 @@
 //! Upgraded connections: bytes pass both ways, nobody looks at them, they are counted.
 
-use crate::account::Exclusion;
 use crate::answer::Answer;
 use crate::forward::ResponseBody;
 use crate::headers;
@@ -9,7 +8,6 @@ use crate::link::Link;
 use crate::metrics::Metric;
 use crate::server::Shared;
 use crate::tap::Tap;
-use crate::tape::{Fate, Tape};
 use http::Response;
 use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -22,13 +20,8 @@ pub async fn open(
     mut response: Response<Incoming>,
     link: Link,
     client_side: OnUpgrade,
-    tape: Option<Arc<Tape>>,
     busy: Busy,
 ) -> Response<ResponseBody> {
-    match tape {
-        Some(tape) => tape.fate(Fate::Upgraded),
-        None => shared.recorder.skip(Exclusion::Upgrade),
-    }
     shared.metrics.count(Metric::Tunnels);
     let upstream_side = hyper::upgrade::on(&mut response);
     link.finish().await;
