@@ -59,7 +59,10 @@ pub fn points(
         })
         .collect();
     points.push(unknowns(dimensions));
-    points.push(directions(overall, pushes));
+    let failed = dimensions
+        .iter()
+        .any(|dimension| dimension.verdict == Verdict::Fail);
+    points.push(directions(overall, failed, pushes));
     points
 }
 
@@ -158,7 +161,7 @@ fn unknowns(dimensions: &[Dimension]) -> CheckPoint {
     }
 }
 
-fn directions(overall: Direction, pushes: &[Push]) -> CheckPoint {
+fn directions(overall: Direction, failed: bool, pushes: &[Push]) -> CheckPoint {
     let side = |wanted: Direction| {
         let names: Vec<&str> = pushes
             .iter()
@@ -184,7 +187,9 @@ fn directions(overall: Direction, pushes: &[Push]) -> CheckPoint {
         verdict: match overall {
             Direction::Neutral => Verdict::Pass,
             Direction::Unknown => Verdict::Unknown,
-            Direction::Optimistic | Direction::Pessimistic | Direction::Mixed => Verdict::Fail,
+            // Without a failure behind it, a direction is a leaning.
+            _ if failed => Verdict::Fail,
+            _ => Verdict::Unknown,
         },
         answer: format!("overall {}; {said}", overall.name()),
         dimensions: pushes.iter().map(|push| push.dimension.clone()).collect(),

@@ -265,7 +265,7 @@ mod tests {
         let near = dimension("input_tokens.p50", 0.015, 0.02);
         let short = dimension("output_tokens.p50", -0.5, 0.02);
         let reuse = dimension("prefix.infinite_hit_ratio", -0.2, 0.01);
-        assert_eq!(overall(&[near.clone()], &[]), Pessimistic);
+        assert_eq!(overall(std::slice::from_ref(&near), &[]), Pessimistic);
         assert_eq!(overall(&[near.clone(), short.clone()], &[]), Optimistic);
         assert_eq!(
             overall(&[near.clone(), short.clone(), reuse.clone()], &[]),
@@ -288,7 +288,10 @@ mod tests {
     #[test]
     fn nothing_pushes_is_neutral_only_where_somebody_looked() {
         let still = dimension("input_tokens.p50", 0.0, 0.02);
-        assert_eq!(overall(&[still.clone()], &["input_tokens"]), Neutral);
+        assert_eq!(
+            overall(std::slice::from_ref(&still), &["input_tokens"]),
+            Neutral
+        );
         assert_eq!(
             overall(&[still], &["input_tokens", "prefix"]),
             Direction::Unknown

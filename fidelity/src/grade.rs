@@ -6,6 +6,7 @@
 //! the set, exactly too. The statistics, thresholds and rules are `schemas/spec/report-v1.md`.
 
 use crate::population::Population;
+use crate::profile::prefix::{Reuse, hot_handovers};
 use truetape_schemas::report::{Dimension, Level, Report};
 use truetape_schemas::run::{Dispatch, Run};
 use truetape_schemas::set::Turn;
@@ -23,6 +24,9 @@ pub use draft::Unit;
 
 /// Lengths, hashes or ends that may be unknown before a dimension is.
 pub const UNKNOWN_SHARE_MAX: f64 = 0.01;
+
+/// Handovers that make a block hot in the smallest set: three sessions used it.
+const HOT_IN_SET_MIN: usize = 2;
 
 /// The width of a two-sided 95 % interval, in standard deviations.
 const Z_95: f64 = 1.96;
@@ -63,6 +67,8 @@ struct Pair<'a> {
     rate_share: f64,
     /// Sessions in the set.
     sessions_set: usize,
+    source_reuse: Reuse,
+    set_reuse: Reuse,
 }
 
 impl<'a> Pair<'a> {
@@ -71,6 +77,9 @@ impl<'a> Pair<'a> {
         let share = ctx.share.filter(usable).unwrap_or(1.0);
         let rate_share = ctx.rate_share.filter(usable).unwrap_or(share);
         let sessions_set = set.turns_per_session().len();
+        let hot = hot_handovers(source);
+        // A block that is hot in the source changes hands less often in a sample, by its share.
+        let hot_in_set = (hot as f64 * refs_share(source, set).unwrap_or(share).min(1.0)).round();
         Self {
             source,
             set,
@@ -78,6 +87,8 @@ impl<'a> Pair<'a> {
             share,
             rate_share,
             sessions_set,
+            source_reuse: Reuse::of(source, hot),
+            set_reuse: Reuse::of(set, (hot_in_set as usize).max(HOT_IN_SET_MIN)),
         }
     }
 
@@ -94,20 +105,20 @@ impl<'a> Pair<'a> {
 
     /// Share of the source's prompt blocks that the set got.
     fn realised_share(&self) -> f64 {
-        let refs = |population: &Population| {
-            population
-                .turns
-                .iter()
-                .map(|turn| turn.blocks.len())
-                .sum::<usize>() as f64
-        };
-        let (source, set) = (refs(self.source), refs(self.set));
-        if source > 0.0 && set > 0.0 {
-            set / source
-        } else {
-            self.share
-        }
+        refs_share(self.source, self.set).unwrap_or(self.share)
     }
+}
+
+fn refs_share(source: &Population, set: &Population) -> Option<f64> {
+    let refs = |population: &Population| {
+        population
+            .turns
+            .iter()
+            .map(|turn| turn.blocks.len())
+            .sum::<usize>() as f64
+    };
+    let (source, set) = (refs(source), refs(set));
+    (source > 0.0 && set > 0.0).then(|| set / source)
 }
 
 /// Grades a set against its source: level 1.

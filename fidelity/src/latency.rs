@@ -1,10 +1,11 @@
 //! Latencies of a run, on both clocks, with and without its failures.
 //!
-//! Two clocks: from the send, which is what the target did, and from the moment a dispatch was
-//! allowed to go (due, or the end of what it depends on plus think time), which is what a user would
-//! have waited; they differ by the lateness, and reporting only the first hides a backlog
-//! (coordinated omission). Two populations: complete answers only, and all that was sent with every
-//! failure counted as infinitely late, so that rejections of a few milliseconds help nobody.
+//! Two clocks: from the end of the send (D2), which is what the target did, and from the moment a
+//! dispatch was allowed to go (due, or the end of what it depends on plus think time), which is what
+//! a user would have waited. They differ by the lateness and the upload, and reporting only the
+//! first hides a backlog (coordinated omission). Two populations: complete answers only, and all
+//! that was sent with every failure counted as infinitely late, so that rejections of a few
+//! milliseconds help nobody.
 //!
 //! Definitions: TTFT is the first token event (D2), E2EL the last (D3), ITL the gaps between token
 //! events of one choice, zero allowed, pooled over answers, and TPOT is `(E2EL - TTFT)/(N - 1)`, which
@@ -38,7 +39,7 @@ pub struct Summary {
     pub lateness_ms: Stats,
     /// How far answers pushed their session: `ready - due`.
     pub session_delay_ms: Stats,
-    /// Latencies from the send.
+    /// Latencies from the end of the send.
     pub from_send: Clock,
     /// Latencies from the moment the dispatch was allowed to go.
     pub from_due: Clock,
@@ -105,6 +106,13 @@ pub fn answered(dispatch: &Dispatch) -> bool {
     dispatch.sent_us.is_some() && dispatch.outcome == Some(Outcome::Complete)
 }
 
+/// An instant of an exchange, from schedule zero; none when it was not sent.
+///
+/// Offsets count from the moment the request was fully sent (D2).
+pub fn instant_us(dispatch: &Dispatch, offset_us: i64) -> Option<i64> {
+    Some(dispatch.sent_us? + dispatch.request_end_us.unwrap_or(0) + offset_us)
+}
+
 /// How late a dispatch was sent; none when it was not sent.
 pub fn lateness_us(dispatch: &Dispatch) -> Option<i64> {
     let sent = dispatch.sent_us?;
@@ -129,7 +137,7 @@ pub fn summarize(dispatches: &[Dispatch]) -> Summary {
         lateness_ms,
         session_delay_ms: Stats::of_us(sent().filter_map(|dispatch| dispatch.session_delay_us)),
         from_send: clock(dispatches, |_| 0),
-        from_due: clock(dispatches, |dispatch| lateness_us(dispatch).unwrap_or(0)),
+        from_due: clock(dispatches, before_us),
         itl_ms: Stats::of_us(
             dispatches
                 .iter()
@@ -146,6 +154,11 @@ pub fn summarize(dispatches: &[Dispatch]) -> Summary {
         achieved: Rate::of(dispatches.iter().filter_map(|dispatch| dispatch.sent_us)),
         throughput: Throughput::of(dispatches),
     }
+}
+
+/// What passed between the moment a dispatch was allowed to go and the end of its request.
+fn before_us(dispatch: &Dispatch) -> i64 {
+    lateness_us(dispatch).unwrap_or(0) + dispatch.request_end_us.unwrap_or(0)
 }
 
 fn requests(dispatches: &[Dispatch]) -> Requests {

@@ -7,6 +7,7 @@ use crate::dispersion::thinning::{Clustered, Target};
 use crate::dispersion::{self, Counts, SECOND_US, WINDOWS_FOR_PRODUCTION};
 use crate::population::{Population, PopulationTurn};
 use crate::profile::clock_resolution_us;
+use crate::profile::prefix::Reuse;
 use truetape_schemas::report::{Dimension, Direction, Level};
 
 /// Windows of the dispersion, of the peak and of work, in seconds.
@@ -35,17 +36,15 @@ enum Semantics {
 }
 
 /// A population's arrivals, laid out for counting.
-struct Rows<'a> {
-    population: &'a Population,
+struct Rows {
     arrivals: Vec<i64>,
     sessions: Vec<u32>,
     ones: Vec<f64>,
 }
 
-impl<'a> Rows<'a> {
-    fn of(population: &'a Population) -> Self {
+impl Rows {
+    fn of(population: &Population) -> Self {
         Self {
-            population,
             arrivals: population.arrivals(),
             sessions: population.turns.iter().map(|turn| turn.session).collect(),
             ones: vec![1.0; population.turns.len()],
@@ -65,8 +64,8 @@ impl<'a> Rows<'a> {
 struct Setting<'a> {
     pair: &'a Pair<'a>,
     semantics: Semantics,
-    source: Rows<'a>,
-    set: Rows<'a>,
+    source: Rows,
+    set: Rows,
     resolution_us: Option<i64>,
 }
 
@@ -229,7 +228,8 @@ impl Setting<'_> {
     }
 
     fn work(&self, id: &str, title: &str, of: Weigh) -> Vec<Dimension> {
-        let (source, set) = (of(self.source.population), of(self.set.population));
+        let source = of(self.pair.source, &self.pair.source_reuse);
+        let set = of(self.pair.set, &self.pair.set_reuse);
         WORK_WINDOWS_S
             .into_iter()
             .map(|window_s| {
@@ -257,7 +257,7 @@ impl Setting<'_> {
     }
 }
 
-type Weigh = fn(&Population) -> Option<Vec<f64>>;
+type Weigh = fn(&Population, &Reuse) -> Option<Vec<f64>>;
 
 const WORKS: &[(&str, &str, Weigh)] = &[
     ("prefill", "uncached prompt tokens", prefill as Weigh),
@@ -265,24 +265,23 @@ const WORKS: &[(&str, &str, Weigh)] = &[
 ];
 
 /// Prompt tokens that a cache without bound would not have held; all of them without blocks.
-fn prefill(population: &Population) -> Option<Vec<f64>> {
-    let requests = population.turns.iter().map(|turn| turn.blocks.as_slice());
-    let hits = crate::prefix::hits_per_request(requests, None);
+fn prefill(population: &Population, reuse: &Reuse) -> Option<Vec<f64>> {
     let block = f64::from(population.block_tokens.unwrap_or(0));
-    let cached: Vec<f64> = hits
-        .into_iter()
-        .map(|hits| f64::from(hits) * block)
-        .collect();
-    weights(population, |turn| turn.input_tokens).map(|inputs| {
+    let inputs = weights(population, |turn| turn.input_tokens)?;
+    let hits = reuse
+        .hits_per_turn
+        .iter()
+        .map(|hits| f64::from(*hits) * block);
+    Some(
         inputs
             .iter()
-            .zip(cached)
+            .zip(hits)
             .map(|(input, cached)| (input - cached).max(0.0))
-            .collect()
-    })
+            .collect(),
+    )
 }
 
-fn generation(population: &Population) -> Option<Vec<f64>> {
+fn generation(population: &Population, _reuse: &Reuse) -> Option<Vec<f64>> {
     weights(population, |turn| turn.output_tokens)
 }
 

@@ -88,7 +88,11 @@ fn sentence(
             )
         }
     };
-    format!("{first}; {}", consequence(overall))
+    format!(
+        "{first}; {}{}",
+        hedge(verdict, overall),
+        consequence(overall)
+    )
 }
 
 /// The largest cause, in words.
@@ -103,6 +107,16 @@ fn worst(dimensions: &[Dimension], pushes: &[Push]) -> String {
     pushing.or_else(any).map_or_else(String::new, |dimension| {
         format!("{} ({})", dimension.id, crate::render::deviation(dimension))
     })
+}
+
+/// Without a failure a direction is a leaning.
+fn hedge(verdict: Verdict, overall: Direction) -> &'static str {
+    match overall {
+        Direction::Optimistic | Direction::Pessimistic if verdict != Verdict::Fail => {
+            "if anything, "
+        }
+        _ => "",
+    }
 }
 
 fn consequence(overall: Direction) -> &'static str {

@@ -3,9 +3,7 @@
 use super::draft::{Draft, Unit};
 use super::{Pair, UNKNOWN_SHARE_MAX};
 use crate::direction;
-use crate::population::Population;
 use crate::profile::Prefix;
-use crate::profile::prefix::{hot_blocks, hot_handovers, of, with_hot};
 use truetape_schemas::report::{Dimension, Direction, Level};
 
 /// Capacities of the curve where none are asked for: the source's blocks, halved this many times.
@@ -13,9 +11,6 @@ const GRID_HALVINGS: u32 = 7;
 
 /// A scaled cache must hold this many prompts; a smaller one measures the size of a prompt.
 const PROMPTS_IN_CACHE_MIN: f64 = 4.0;
-
-/// Handovers that make a block hot in the smallest set: it was used by three sessions.
-const HOT_IN_SET_MIN: usize = 2;
 
 /// Why hits across sessions are not known in a replica view.
 const ROUTER: &str = "how production's router spreads sessions over replicas is not known";
@@ -32,7 +27,6 @@ struct Reuse<'a> {
     pair: &'a Pair<'a>,
     source: Prefix,
     set: Prefix,
-    hot_blocks: usize,
 }
 
 /// Dimensions of prefix reuse.
@@ -40,20 +34,11 @@ pub(super) fn dimensions(pair: &Pair<'_>) -> Vec<Dimension> {
     if let Some(reason) = missing(pair) {
         return unknown(&reason);
     }
-    let hot_blocks = hot_blocks(pair.source);
-    let (asked, scaled): (Vec<usize>, Vec<usize>) =
-        capacities(pair, hot_blocks).into_iter().unzip();
-    // A block that is hot in the source changes hands less often in a sample, by its share.
-    let hot = hot_handovers(pair.source) as f64 * pair.realised_share().min(1.0);
+    let (asked, scaled): (Vec<usize>, Vec<usize>) = capacities(pair).into_iter().unzip();
     let reuse = Reuse {
         pair,
-        source: of(pair.source, &asked),
-        set: with_hot(
-            pair.set,
-            &scaled,
-            (hot.round() as usize).max(HOT_IN_SET_MIN),
-        ),
-        hot_blocks,
+        source: pair.source_reuse.describe(pair.source, &asked),
+        set: pair.set_reuse.describe(pair.set, &scaled),
     };
     let mut dimensions = reuse.ratios().to_vec();
     dimensions.extend(reuse.curve());
@@ -171,7 +156,8 @@ impl Reuse<'_> {
     /// misses once in the set as it does once in the source, and weighs more in the set.
     fn step(&self) -> f64 {
         let left_out = (1.0 - self.pair.share).max(0.0);
-        let first_touches = self.hot_blocks as f64 / self.set.refs.max(1) as f64 * left_out;
+        let first_touches =
+            self.pair.source_reuse.hot_blocks as f64 / self.set.refs.max(1) as f64 * left_out;
         first_touches.max(self.pair.session_step())
     }
 
@@ -231,8 +217,8 @@ impl Reuse<'_> {
 
 /// Capacities of the source's cache, each with the set's: `C' = H + p·(C - H)`, where `H` is what
 /// the hot blocks take whatever the sample, and `p` the share of the prompt tokens in the set.
-fn capacities(pair: &Pair<'_>, hot_blocks: usize) -> Vec<(usize, usize)> {
-    let unique = distinct_blocks(pair.source);
+fn capacities(pair: &Pair<'_>) -> Vec<(usize, usize)> {
+    let unique = pair.source_reuse.unique;
     let asked: Vec<usize> = if pair.ctx.capacities_blocks.is_empty() {
         (0..=GRID_HALVINGS)
             .rev()
@@ -241,9 +227,9 @@ fn capacities(pair: &Pair<'_>, hot_blocks: usize) -> Vec<(usize, usize)> {
     } else {
         pair.ctx.capacities_blocks.clone()
     };
-    let hot = hot_blocks as f64;
+    let hot = pair.source_reuse.hot_blocks as f64;
     let p = pair.realised_share();
-    let refs: usize = pair.set.turns.iter().map(|turn| turn.blocks.len()).sum();
+    let refs = pair.set_reuse.refs;
     let prompt = refs as f64 / pair.set.turns.len().max(1) as f64;
     asked
         .into_iter()
@@ -256,12 +242,4 @@ fn capacities(pair: &Pair<'_>, hot_blocks: usize) -> Vec<(usize, usize)> {
         })
         .filter(|(_, scaled)| *scaled as f64 >= PROMPTS_IN_CACHE_MIN * prompt)
         .collect()
-}
-
-fn distinct_blocks(population: &Population) -> usize {
-    let mut seen = crate::mix::MixSet::default();
-    for turn in &population.turns {
-        seen.extend(&turn.blocks);
-    }
-    seen.len()
 }

@@ -1,6 +1,6 @@
 //! Rates: planned, achieved, and what came back.
 
-use super::answered;
+use super::{answered, instant_us};
 use crate::dispersion::SECOND_US;
 use serde::{Deserialize, Serialize};
 use truetape_schemas::run::Dispatch;
@@ -96,7 +96,7 @@ impl Throughput {
 
 fn duration_s(dispatches: &[Dispatch]) -> Option<f64> {
     let first = dispatches.iter().filter_map(|d| d.sent_us).min()?;
-    let end = |d: &Dispatch| Some(d.sent_us? + d.end_us.or(d.last_token_us).unwrap_or(0));
+    let end = |d: &Dispatch| instant_us(d, d.end_us.or(d.last_token_us).unwrap_or(0));
     let last = dispatches.iter().filter_map(end).max()?;
     Some((last - first) as f64 / SECOND_US as f64)
 }

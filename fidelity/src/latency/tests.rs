@@ -139,3 +139,16 @@ fn nothing_sent_is_nothing_known() {
         (None, None)
     );
 }
+
+/// Latency counts from the end of the request (D2); a user waits for the upload too.
+#[test]
+fn the_upload_is_not_the_targets_time() {
+    let uploading = Dispatch {
+        request_end_us: Some(150_000),
+        ..answer(&[500], 1)
+    };
+    let summary = summarize(&[uploading]);
+    assert_eq!(summary.from_send.ttft_ms.p50, Some(500.0));
+    assert_eq!(summary.from_due.ttft_ms.p50, Some(650.0));
+    assert_eq!(summary.throughput.duration_s, Some(0.651));
+}

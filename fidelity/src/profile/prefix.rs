@@ -5,7 +5,7 @@
 //! block before, else *cross*. The three add up to the infinite hit ratio.
 
 use super::{CurvePoint, Prefix};
-use crate::mix::{MixMap, MixSet};
+use crate::mix::{MixMap, MixSet, mix};
 use crate::population::Population;
 use crate::prefix::hit_curve;
 
@@ -15,146 +15,169 @@ pub const HOT_HANDOVERS_MIN: usize = 20;
 /// ... and at least once in this many turns.
 pub const HOT_TURNS_PER_HANDOVER: usize = 100;
 
-/// Describes the prefix reuse of a population, with the hit curve at the given capacities.
-pub fn of(population: &Population, capacities_blocks: &[usize]) -> Prefix {
-    with_hot(population, capacities_blocks, hot_handovers(population))
-}
-
-/// The same, with the handovers that make a block hot.
-pub fn with_hot(population: &Population, capacities_blocks: &[usize], hot: usize) -> Prefix {
-    let turns = &population.turns;
-    let curve = hit_curve(
-        turns.iter().map(|turn| turn.blocks.as_slice()),
-        capacities_blocks,
-    );
-    let share = |hits: u64| (curve.refs > 0).then(|| hits as f64 / curve.refs as f64);
-    let kinds = if curve.refs > 0 {
-        Kinds::with_hot(population, hot)
-    } else {
-        Kinds::default()
-    };
-    Prefix {
-        block_tokens: population.block_tokens,
-        refs: curve.refs,
-        unique: curve.unique,
-        turns_without_blocks: turns.iter().filter(|turn| turn.blocks.is_empty()).count() as u64,
-        infinite_hit_ratio: curve.infinite_hit_ratio(),
-        hot_ratio: share(kinds.hot),
-        intra_session_ratio: share(kinds.intra),
-        cross_session_ratio: share(kinds.cross),
-        curve: capacities_blocks
-            .iter()
-            .zip(&curve.hits)
-            .map(|(capacity, hits)| CurvePoint {
-                capacity_blocks: *capacity as u64,
-                hit_ratio: share(*hits),
-            })
-            .collect(),
-    }
-}
-
-/// Number of hot blocks: what a system prompt takes of a cache, whatever else is in it.
-pub fn hot_blocks(population: &Population) -> usize {
-    let hot = hot_handovers(population);
-    handovers(population)
-        .values()
-        .filter(|block| block.handovers as usize >= hot)
-        .count()
-}
-
 /// Handovers that make a block hot in a population of that size.
 pub fn hot_handovers(population: &Population) -> usize {
     HOT_HANDOVERS_MIN.max(population.turns.len() / HOT_TURNS_PER_HANDOVER)
 }
 
-/// Hits of an infinite cache, by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kinds {
+/// Describes the prefix reuse of a population, with the hit curve at the given capacities.
+pub fn of(population: &Population, capacities_blocks: &[usize]) -> Prefix {
+    Reuse::of(population, hot_handovers(population)).describe(population, capacities_blocks)
+}
+
+/// Hits of a cache without bound.
+///
+/// Two passes over the blocks, of which only the first looks anything up by hash: with a hundred
+/// million blocks the lookups are the cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reuse {
+    /// Blocks asked for.
+    pub refs: u64,
+    /// Distinct blocks.
+    pub unique: usize,
+    /// Hot blocks: what a system prompt takes of a cache, whatever else is in it.
+    pub hot_blocks: usize,
     /// Hits on hot blocks.
     pub hot: u64,
     /// Hits on blocks the session had used.
     pub intra: u64,
     /// Hits on blocks only others had used.
     pub cross: u64,
+    /// Hits of each turn: the leading run of blocks that were seen before.
+    pub hits_per_turn: Vec<u32>,
 }
 
-/// What the walk knows of a block.
+impl Reuse {
+    /// Measures a population, in which so many handovers make a block hot.
+    pub fn of(population: &Population, hot_handovers: usize) -> Self {
+        let (numbers, mut blocks) = number_blocks(population);
+        let is_hot = |block: &Block| block.handovers as usize >= hot_handovers;
+        let mut reuse = Self {
+            refs: numbers.len() as u64,
+            unique: blocks.len(),
+            hot_blocks: blocks.iter().filter(|block| is_hot(block)).count(),
+            ..Self::default()
+        };
+        // Only blocks that change hands are listed here, so a session's own history costs nothing;
+        // hot blocks would fill the list and need no entry.
+        let mut used_before = MixSet::default();
+        let mut rest = numbers.as_slice();
+        for turn in &population.turns {
+            let (own, others) = rest.split_at(turn.blocks.len().min(rest.len()));
+            rest = others;
+            let hits = reuse.turn(turn.session, own, &mut blocks, &is_hot, &mut used_before);
+            reuse.hits_per_turn.push(hits);
+        }
+        reuse
+    }
+
+    fn turn(
+        &mut self,
+        session: u32,
+        numbers: &[u32],
+        blocks: &mut [Block],
+        is_hot: &impl Fn(&Block) -> bool,
+        used_before: &mut MixSet,
+    ) -> u32 {
+        let mut hits = 0;
+        let mut cached = true;
+        for number in numbers {
+            let Some(block) = blocks.get_mut(*number as usize) else {
+                continue;
+            };
+            let hot = is_hot(block);
+            let own = block.last == Some(session);
+            let changed_hands = !own && block.last.is_some() && !hot;
+            cached &= block.last.is_some();
+            if cached {
+                hits += 1;
+                let again = || changed_hands && used_before.contains(&pair(*number, session));
+                let kind = match (hot, own || again()) {
+                    (true, _) => &mut self.hot,
+                    (false, true) => &mut self.intra,
+                    (false, false) => &mut self.cross,
+                };
+                *kind += 1;
+            }
+            if changed_hands && let Some(last) = block.last {
+                used_before.insert(pair(*number, last));
+            }
+            block.last = Some(session);
+        }
+        hits
+    }
+
+    /// Puts the shares beside a hit curve. Without capacities there is no curve to compute.
+    pub fn describe(&self, population: &Population, capacities_blocks: &[usize]) -> Prefix {
+        let turns = &population.turns;
+        let share = |hits: u64| (self.refs > 0).then(|| hits as f64 / self.refs as f64);
+        let hits = if capacities_blocks.is_empty() {
+            Vec::new()
+        } else {
+            hit_curve(
+                turns.iter().map(|turn| turn.blocks.as_slice()),
+                capacities_blocks,
+            )
+            .hits
+        };
+        let points = capacities_blocks.iter().zip(hits);
+        Prefix {
+            block_tokens: population.block_tokens,
+            refs: self.refs,
+            unique: self.unique as u64,
+            turns_without_blocks: turns.iter().filter(|turn| turn.blocks.is_empty()).count() as u64,
+            infinite_hit_ratio: share(self.hot + self.intra + self.cross),
+            hot_ratio: share(self.hot),
+            intra_session_ratio: share(self.intra),
+            cross_session_ratio: share(self.cross),
+            curve: points
+                .map(|(capacity, hits)| CurvePoint {
+                    capacity_blocks: *capacity as u64,
+                    hit_ratio: share(hits),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// What is known of a block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     /// The session that used it last; none before its first use.
     last: Option<u32>,
-    /// How often it went from one session to another in the whole population.
+    /// How often it goes from one session to another in the whole population.
     handovers: u32,
 }
 
-impl Kinds {
-    /// Classifies the hits of a population.
-    pub fn of(population: &Population) -> Self {
-        Self::with_hot(population, hot_handovers(population))
-    }
-
-    fn with_hot(population: &Population, hot: usize) -> Self {
-        let mut blocks = handovers(population);
-        // Only blocks that change hands are listed here, so a session's own history costs nothing;
-        // hot blocks would fill the list and need no entry.
-        let mut used_before = MixSet::default();
-        let mut kinds = Self::default();
-        for turn in &population.turns {
-            let mut cached = true;
-            for hash in &turn.blocks {
-                let Some(block) = blocks.get_mut(hash) else {
-                    continue;
-                };
-                cached &= block.last.is_some();
-                let is_hot = block.handovers as usize >= hot;
-                let own = block.last == Some(turn.session);
-                let changed_hands = !own && block.last.is_some() && !is_hot;
-                if cached {
-                    let intra =
-                        own || (changed_hands && used_before.contains(&pair(*hash, turn.session)));
-                    kinds.add(is_hot, intra);
-                }
-                if changed_hands && let Some(last) = block.last {
-                    used_before.insert(pair(*hash, last));
-                }
-                block.last = Some(turn.session);
-            }
-        }
-        kinds
-    }
-
-    fn add(&mut self, hot: bool, intra: bool) {
-        let kind = match (hot, intra) {
-            (true, _) => &mut self.hot,
-            (false, true) => &mut self.intra,
-            (false, false) => &mut self.cross,
-        };
-        *kind += 1;
-    }
-}
-
-fn handovers(population: &Population) -> MixMap<Block> {
-    let mut blocks: MixMap<Block> = MixMap::default();
+/// Gives each distinct block a number, and each reference its block's, in order.
+fn number_blocks(population: &Population) -> (Vec<u32>, Vec<Block>) {
+    let refs = population.turns.iter().map(|turn| turn.blocks.len()).sum();
+    let mut numbers = Vec::with_capacity(refs);
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut known: MixMap<u32> = MixMap::default();
     for turn in &population.turns {
         for hash in &turn.blocks {
-            let block = blocks.entry(*hash).or_insert(Block {
-                last: None,
-                handovers: 0,
+            let number = *known.entry(*hash).or_insert_with(|| {
+                blocks.push(Block {
+                    last: None,
+                    handovers: 0,
+                });
+                u32::try_from(blocks.len() - 1).unwrap_or(u32::MAX)
             });
-            if block.last.is_some_and(|last| last != turn.session) {
-                block.handovers += 1;
+            if let Some(block) = blocks.get_mut(number as usize) {
+                block.handovers += u32::from(block.last.is_some_and(|last| last != turn.session));
+                block.last = Some(turn.session);
             }
-            block.last = Some(turn.session);
+            numbers.push(number);
         }
     }
-    for block in blocks.values_mut() {
+    for block in &mut blocks {
         block.last = None;
     }
-    blocks
+    (numbers, blocks)
 }
 
-/// A block in the hands of a session, as one key: 64 bits mixed, so that two pairs are the same by
-/// chance once in 2^64.
-fn pair(hash: u64, session: u32) -> u64 {
-    crate::mix::mix(hash) ^ crate::mix::mix(u64::from(session).wrapping_add(1) << 32)
+/// A block in the hands of a session, as one key; no two pairs share one.
+fn pair(number: u32, session: u32) -> u64 {
+    mix(u64::from(number) << 32 | u64::from(session))
 }

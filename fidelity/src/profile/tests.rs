@@ -110,15 +110,23 @@ fn hits_are_told_apart_by_who_made_them() {
     turns.push(turn(60, 100, None, &[1, 7, 8]));
     turns.push(turn(61, 101, None, &[1, 7, 8]));
     turns.push(turn(60, 102, None, &[1, 7, 8, 9]));
-    let kinds = prefix::Kinds::of(&population(turns));
+    let population = population(turns);
+    let reuse = prefix::Reuse::of(&population, prefix::hot_handovers(&population));
     // Hot: block 1 in 123 turns but the first. Intra: 60 own blocks, and two of turn 60's return.
+    assert_eq!((reuse.hot, reuse.intra, reuse.cross), (122, 60 + 2, 2));
+    assert_eq!((reuse.hot_blocks, reuse.unique), (1, 64));
+    assert_eq!(reuse.hits_per_turn[120..], [1, 3, 3]);
+}
+
+/// Two ways to count the same hits, of which only one knows whose they are.
+#[test]
+fn the_engine_models_cache_agrees() {
+    let Some(population) = mooncake() else { return };
+    let reuse = prefix::Reuse::of(&population, 20);
+    let requests = population.turns.iter().map(|turn| turn.blocks.as_slice());
     assert_eq!(
-        kinds,
-        prefix::Kinds {
-            hot: 122,
-            intra: 60 + 2,
-            cross: 2
-        }
+        reuse.hits_per_turn,
+        crate::prefix::hits_per_request(requests, None)
     );
 }
 

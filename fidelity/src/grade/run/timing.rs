@@ -5,7 +5,7 @@ use crate::direction::NEAR_POISSON;
 use crate::dispersion::{self, Counts, SECOND_US, clock};
 use crate::grade::Z_95;
 use crate::grade::draft::{Draft, Unit};
-use crate::latency::{LATENESS_P99_MAX_MS, lateness_us};
+use crate::latency::{LATENESS_P99_MAX_MS, instant_us, lateness_us};
 use crate::quantile::{quantile, sorted};
 use std::collections::HashMap;
 use truetape_schemas::report::{Dimension, Direction, Level};
@@ -174,7 +174,7 @@ struct Ends(HashMap<i64, i64>);
 
 impl Ends {
     fn of(log: &Log<'_>) -> Self {
-        let end = |d: &Dispatch| Some((d.turn_id, d.sent_us? + d.end_us.or(d.last_token_us)?));
+        let end = |d: &Dispatch| Some((d.turn_id, instant_us(d, d.end_us.or(d.last_token_us)?)?));
         Self(
             log.rows
                 .iter()

@@ -574,6 +574,36 @@ fn nothing_known_is_unknown_and_not_a_pass() {
     );
 }
 
+/// A source whose clock steps by three seconds, without sessions.
+#[test]
+fn a_coarse_clock_makes_short_windows_unknown() {
+    let Some(rows) = crate::testdata::mooncake("mooncake/conversation_trace.jsonl") else {
+        return;
+    };
+    let turns = rows
+        .into_iter()
+        .zip(0..)
+        .map(|(row, session)| PopulationTurn {
+            session,
+            arrival_us: row.arrival_us,
+            input_tokens: Some(row.input_tokens),
+            output_tokens: Some(row.output_tokens),
+            blocks: row.blocks,
+            ..PopulationTurn::default()
+        });
+    let turns: Vec<PopulationTurn> = turns.collect();
+    let sessions = u32::try_from(turns.len()).unwrap();
+    let source = Population {
+        block_tokens: Some(512),
+        ..sorted(turns, sessions)
+    };
+    let report = grade(&source, &source);
+    assert_eq!(ids(&report, Verdict::Unknown), ["arrivals.idc_1s"]);
+    assert_eq!(ids(&report, Verdict::Fail), Vec::<&str>::new());
+    let note = find(&report, "arrivals.idc_1s").note.as_ref().unwrap();
+    assert!(note.starts_with("the clock steps by 3.000 s"), "{note}");
+}
+
 #[test]
 fn unlinked_requests_make_sessions_unknown() {
     let source = population(SESSIONS);
