@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -60,6 +61,7 @@ pub(crate) struct Server {
 struct Scene {
     mood: Mood,
     service: Duration,
+    measured: Arc<AtomicUsize>,
     seen: Arc<Mutex<Vec<Seen>>>,
     leave: tokio_util::sync::CancellationToken,
 }
@@ -72,6 +74,7 @@ impl Server {
         let scene = Scene {
             mood,
             service: Duration::from_millis(service_ms),
+            measured: Arc::default(),
             seen: Arc::clone(&seen),
             leave: tokio_util::sync::CancellationToken::new(),
         };
@@ -164,7 +167,8 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
     };
     seen.push(request.clone());
     // Questions before the run do not count.
-    let nth = seen.iter().filter(|seen| seen.is_measured()).count();
+    let counted = usize::from(request.is_measured());
+    let nth = counted + scene.measured.fetch_add(counted, Ordering::Relaxed);
     drop(seen);
     match scene.mood {
         Mood::Strict if request.body.get("ignore_eos").is_some() => (
