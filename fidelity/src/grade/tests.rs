@@ -6,6 +6,7 @@ use truetape_schemas::report::{Direction, Verdict};
 mod known_good;
 mod runs;
 mod sets;
+mod spec;
 
 /// A dimension by id.
 fn find<'a>(report: &'a Report, id: &str) -> &'a Dimension {

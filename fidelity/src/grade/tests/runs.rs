@@ -7,15 +7,15 @@ use truetape_schemas::run::Account;
 use truetape_schemas::set::manifest::Semantics;
 
 /// A set, and a run that replayed it without fault.
-struct Replay {
+pub(super) struct Replay {
     manifest: Manifest,
-    turns: Vec<Turn>,
+    pub(super) turns: Vec<Turn>,
     run: Run,
     dispatches: Vec<Dispatch>,
 }
 
 impl Replay {
-    fn faithful() -> Self {
+    pub(super) fn faithful() -> Self {
         let turns = turns(&population(400));
         let dispatches = dispatches(&turns);
         let due = turns.len() as u64;
@@ -58,7 +58,7 @@ impl Replay {
         self
     }
 
-    fn report(&self) -> Report {
+    pub(super) fn report(&self) -> Report {
         run_against_set(
             &self.manifest,
             &self.turns,
