@@ -4,7 +4,7 @@
 //!
 //! 1. [`blame`]: whose problem an error is;
 //! 2. [`time`] and [`ids`]: instants, offsets and names;
-//! 3. [`column`] and [`file`](mod@file): how rows become Parquet and come back;
+//! 3. [`column`](mod@column) and [`file`](mod@file): how rows become Parquet and come back;
 //! 4. [`ledger`]: the account that proves what a capture holds;
 //! 5. [`capture`]: one observed exchange, as a row;
 //! 6. [`set`]: turns chosen for replay, with their content and manifest;

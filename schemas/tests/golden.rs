@@ -5,6 +5,8 @@
 //! writes what would be new beside the old as `*.modified`. Moving it into place is a decision,
 //! and so it is left to a person.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use std::path::{Path, PathBuf};
 use truetape_schemas::capture::footer::Footer;
 use truetape_schemas::capture::{self, Exchange, Header, LengthSource, Outcome, Segment};
