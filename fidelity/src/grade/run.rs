@@ -2,7 +2,7 @@
 
 use super::draft::{Draft, Unit};
 use crate::latency::answered;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::report::{Dimension, Level};
 use truetape_schemas::run::{Dispatch, Run};
@@ -12,6 +12,10 @@ use truetape_schemas::set::manifest::Manifest;
 mod cache;
 mod timing;
 mod tokens;
+
+/// Why a dispatch was not sent when the user asked for the beginning of the set only: a window of
+/// the set, and no failure.
+const AFTER_DURATION: &str = "after_duration";
 
 /// Tolerance of the answers that may be missing.
 const COMPLETED: f64 = 0.005;
@@ -23,6 +27,8 @@ pub(super) struct Log<'a> {
     pub(super) run: &'a Run,
     /// Dispatches with the turn each of them sent.
     pub(super) rows: Vec<(&'a Dispatch, &'a Turn)>,
+    /// Turns that the run was meant to send: all of the set's, or those before its `--duration`.
+    pub(super) planned: Vec<&'a Turn>,
     /// Dispatches of turns that the set does not have.
     strays: usize,
 }
@@ -39,12 +45,23 @@ impl<'a> Log<'a> {
             .iter()
             .filter_map(|dispatch| Some((dispatch, *by_id.get(&dispatch.turn_id)?)))
             .collect();
+        let left_out: HashSet<i64> = rows
+            .iter()
+            .filter(|(dispatch, _)| dispatch.not_sent_reason.as_deref() == Some(AFTER_DURATION))
+            .map(|(dispatch, _)| dispatch.turn_id)
+            .collect();
+        let planned = turns
+            .iter()
+            .filter(|turn| !left_out.contains(&turn.turn_id))
+            .collect();
+        let strays = dispatches.len() - rows.len();
         Self {
             manifest,
             turns,
             run,
-            strays: dispatches.len() - rows.len(),
             rows,
+            planned,
+            strays,
         }
     }
 
@@ -68,6 +85,14 @@ impl<'a> Log<'a> {
             findings.push(format!(
                 "{} dispatches are of turns that the set does not have",
                 self.strays
+            ));
+        }
+        let after = self.turns.len() - self.planned.len();
+        if after > 0 {
+            findings.push(format!(
+                "the run is the beginning of the set: {after} of {} turns are after its duration, and \
+                 the set's own report is about all of them",
+                self.turns.len()
             ));
         }
         if !self.run.account.balances() {
@@ -117,12 +142,13 @@ fn validity(log: &Log<'_>) -> Dimension {
 }
 
 /// Turns of the set that were answered, of those that production answered. A turn that failed in
-/// production may fail again; one that was not in the plan (a shortened run) counts as missing.
+/// production may fail again; one after the run's duration was not asked for.
 fn completed(log: &Log<'_>) -> Dimension {
     let whole = |turn: &Turn| turn.recorded_outcome == Outcome::Complete;
-    let planned = log.turns.iter().filter(|turn| whole(turn)).count();
+    let planned = log.planned.iter().filter(|turn| whole(turn)).count();
     let done = log.answers().filter(|(_, turn)| whole(turn)).count();
-    let failed_before = log.turns.len() - planned;
+    let failed_before = log.planned.len() - planned;
+    let after = log.turns.len() - log.planned.len();
     Draft::new(
         "run.completed",
         "turns of the set that were answered",
@@ -135,6 +161,9 @@ fn completed(log: &Log<'_>) -> Dimension {
     )
     .unknown_if(planned == 0, || {
         "no turn of the set was answered in production".to_owned()
+    })
+    .note_if(after > 0, || {
+        format!("{after} turns after the run's duration are left out")
     })
     .note_if(failed_before > 0, || {
         format!("{failed_before} turns that failed in production are left out")

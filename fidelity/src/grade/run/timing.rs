@@ -50,7 +50,7 @@ impl Streams {
     fn of(log: &Log<'_>) -> Self {
         let starts = |turn: &Turn| turn.depends_on.is_empty();
         let turns = |keep: &dyn Fn(&Turn) -> bool| {
-            let kept = log.turns.iter().filter(|turn| keep(turn));
+            let kept = log.planned.iter().filter(|turn| keep(turn));
             in_order(kept.map(|turn| turn.start_us).collect())
         };
         let sends = |keep: &dyn Fn(&Turn) -> bool| {

@@ -306,6 +306,23 @@ fn a_stopped_run_cannot_be_judged_whole() {
 }
 
 #[test]
+fn a_shortened_run_is_a_window_of_the_set() {
+    let report = Replay::faithful()
+        .with(|index, dispatch| {
+            if index > 700 {
+                dispatch.sent_us = None;
+                dispatch.outcome = None;
+                dispatch.not_sent_reason = Some("after_duration".to_owned());
+            }
+        })
+        .report();
+    assert_eq!(ids(&report, Verdict::Fail), Vec::<&str>::new());
+    assert_eq!(find(&report, "run.completed").value, Some(1.0));
+    let said = |finding: &String| finding.starts_with("the run is the beginning of the set");
+    assert!(report.findings.iter().any(said), "{:?}", report.findings);
+}
+
+#[test]
 fn broken_order_and_cut_pauses_are_caught() {
     let replay = Replay::faithful();
     let turns = replay.turns.clone();
