@@ -303,7 +303,7 @@ fn counts(turns: &[Turn], parts: &Parts) -> Counts {
             .iter()
             .filter_map(tokens)
             .filter_map(|tokens| u64::try_from(tokens).ok())
-            .sum()
+            .fold(0, u64::saturating_add)
     };
     let mut sessions: Vec<&str> = turns.iter().map(|turn| turn.session.as_str()).collect();
     sessions.sort_unstable();

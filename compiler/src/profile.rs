@@ -7,6 +7,7 @@ use crate::source::{Subject, subject};
 use crate::talk::{self, OutputFormat};
 use crate::{compile, parallel};
 use std::path::{Path, PathBuf};
+use truetape_fidelity::mix::MixSet;
 use truetape_fidelity::population::{Population, PopulationTurn};
 use truetape_fidelity::profile::{Options, Profile, profile};
 use truetape_fidelity::render;
@@ -61,11 +62,12 @@ pub fn of(
 
 /// Powers of two, the largest of which holds every block.
 fn capacities(population: &Population) -> Vec<usize> {
-    let blocks: usize = population.turns.iter().map(|turn| turn.blocks.len()).sum();
-    if blocks == 0 {
+    let blocks = population.turns.iter().flat_map(|turn| &turn.blocks);
+    let distinct: MixSet = blocks.copied().collect();
+    if distinct.is_empty() {
         return Vec::new();
     }
-    let largest = blocks.next_power_of_two().ilog2();
+    let largest = distinct.len().next_power_of_two().ilog2();
     let least = largest.saturating_sub(CAPACITIES_DEFAULT as u32 - 1);
     (least..=largest).map(|power| 1 << power).collect()
 }

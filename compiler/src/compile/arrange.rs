@@ -46,7 +46,7 @@ pub(crate) fn arrange(prepared: &Prepared, taken: &[bool]) -> Arranged {
             turn: link.depth,
             parent: id(link.parent),
             depends_on: id(link.depends_on).into_iter().collect(),
-            start_us: row.arrival - zero,
+            start_us: row.arrival.saturating_sub(zero),
             gap_us: gap_us(row, link, rows),
             kind: link.kind,
             retry_of: id(link.retry_of),
@@ -66,7 +66,7 @@ pub(crate) fn arrange(prepared: &Prepared, taken: &[bool]) -> Arranged {
 /// Think time: from the end of what the turn waited for to its own arrival.
 fn gap_us(row: &Row, link: &Link, rows: &[Row]) -> Option<i64> {
     let end = rows.get(link.depends_on?)?.end()?;
-    Some(row.arrival - end)
+    Some(row.arrival.saturating_sub(end))
 }
 
 fn session_rule(row: &Row, link: &Link) -> String {

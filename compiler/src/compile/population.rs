@@ -19,8 +19,8 @@ pub(crate) fn of_rows(
         .zip(&sessions.links)
         .map(|(row, link)| PopulationTurn {
             session: link.session,
-            arrival_us: row.arrival - zero,
-            end_us: row.end().map(|end| end - zero),
+            arrival_us: row.arrival.saturating_sub(zero),
+            end_us: row.end().map(|end| end.saturating_sub(zero)),
             input_tokens: count(row.input_tokens),
             output_tokens: count(row.output_tokens),
             cached_tokens: count(row.cached_tokens),

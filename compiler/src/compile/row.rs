@@ -111,7 +111,7 @@ impl Row {
     /// Prompt and generated tokens: what a budget counts.
     pub(crate) fn tokens(&self) -> u64 {
         let count = |tokens: Option<i64>| tokens.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        count(self.input_tokens) + count(self.output_tokens)
+        count(self.input_tokens).saturating_add(count(self.output_tokens))
     }
 
     /// The canonical order: the same whatever the order of files and segments.
@@ -147,7 +147,7 @@ impl Names {
 /// Makes the row of an exchange.
 pub(crate) fn row(exchange: Exchange, extra: Extra, segment: u32, names: &mut Names) -> Row {
     let dialect = Dialect::from_name(&exchange.dialect);
-    let since_sent = |at: Option<i64>| Some(at? - exchange.request_end_us?);
+    let since_sent = |at: Option<i64>| Some(at?.saturating_sub(exchange.request_end_us?));
     let complete = is_complete(exchange.outcome, exchange.status);
     let full_blocks = full_blocks(&exchange);
     let params = (dialect != Dialect::Trace).then(|| Box::new(params(&exchange)));

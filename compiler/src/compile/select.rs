@@ -53,7 +53,7 @@ pub(crate) fn select(
 ) -> Result<Selected, Error> {
     let units = units(rows, sessions, seed);
     let taken = choose(&units, recipe)?;
-    let total: u64 = units.iter().map(|unit| unit.tokens).sum();
+    let total = tokens_of(units.iter());
     let chosen = || {
         units
             .iter()
@@ -62,7 +62,7 @@ pub(crate) fn select(
             .map(|(unit, _)| unit)
     };
     let turns: usize = chosen().map(|unit| unit.turns).sum();
-    let tokens: u64 = chosen().map(|unit| unit.tokens).sum();
+    let tokens = tokens_of(chosen());
     if turns == 0 {
         return Err(Error::config("recipe", nothing(recipe, units.len())));
     }
@@ -112,9 +112,9 @@ fn units(rows: &[Row], sessions: &Sessions, seed: u64) -> Vec<Unit> {
             let digest = blake3::keyed_hash(&key, name.as_bytes());
             let (first, _) = digest.as_bytes().split_at(8);
             unit.u = first.try_into().map_or(0, u64::from_le_bytes);
-            unit.start_us = row.arrival - zero;
+            unit.start_us = row.arrival.saturating_sub(zero);
         }
-        unit.tokens += row.tokens();
+        unit.tokens = unit.tokens.saturating_add(row.tokens());
         unit.turns += 1;
     }
     units
@@ -134,10 +134,14 @@ pub(crate) fn choose(units: &[Unit], recipe: &Select) -> Result<Vec<bool>, Error
                 .collect())
         }
         Method::Sessions => {
-            let total = units.iter().map(|unit| unit.tokens).sum();
+            let total = tokens_of(units.iter());
             Ok(by_permanent_random_numbers(units, budget(recipe, total)))
         }
     }
+}
+
+fn tokens_of<'a>(units: impl Iterator<Item = &'a Unit>) -> u64 {
+    units.map(|unit| unit.tokens).fold(0, u64::saturating_add)
 }
 
 fn budget(recipe: &Select, total: u64) -> f64 {

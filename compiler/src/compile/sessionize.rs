@@ -204,16 +204,22 @@ fn mark_kinds(rows: &[Row], links: &mut [Link]) -> Kinds {
             *parent = true;
         }
     }
+    let mut of_key: HashMap<&Name, usize> = HashMap::new();
+    for key in rows.iter().filter_map(|row| row.session_key.as_ref()) {
+        *of_key.entry(key).or_default() += 1;
+    }
     for ((row, link), has_children) in rows.iter().zip(links.iter_mut()).zip(children) {
         if link.kind == TurnKind::Retry {
             kinds.retries += 1;
             continue;
         }
         let alone = link.parent.is_none() && !has_children;
+        let key = row.session_key.as_ref();
+        let beside = key.is_some_and(|key| of_key.get(key).is_some_and(|turns| *turns > 1));
         if alone && row.text.as_ref().is_some_and(|text| text.probe) {
             link.kind = TurnKind::Probe;
             kinds.probes += 1;
-        } else if alone && row.session_key.is_some() && is_small(row) {
+        } else if alone && beside && is_small(row) {
             link.kind = TurnKind::Utility;
             kinds.utilities += 1;
         }
@@ -221,7 +227,7 @@ fn mark_kinds(rows: &[Row], links: &mut [Link]) -> Kinds {
     kinds
 }
 
-/// A call beside the conversation: a short answer, no tools, and not the only turn there is.
+/// A call that may be beside a conversation: a short answer, and no tools.
 fn is_small(row: &Row) -> bool {
     row.is_chat()
         && row.params.as_ref().is_some_and(|params| {

@@ -97,10 +97,17 @@ fn timestamp_us(object: &Map<String, Value>, unit_us: i64) -> Result<i64, Unusab
 /// 2^53 microseconds, 285 years: beyond it doubles are coarser than a microsecond.
 const TIMESTAMP_US_MAX: f64 = 9_007_199_254_740_992.0;
 
+/// Tokens of a prompt or an answer at most: longer ones are typing errors.
+const LENGTH_MAX: i64 = 1 << 31;
+
 fn count(object: &Map<String, Value>, key: &str) -> Result<Option<i64>, Unusable> {
     match object.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_i64() {
+            Some(n) if n > LENGTH_MAX => unusable(
+                "out_of_range",
+                format!("{key} {n}, wanted {LENGTH_MAX} or less"),
+            ),
             Some(n) if n >= 0 => Ok(Some(n)),
             Some(n) => unusable("negative", format!("{key} {n}, wanted 0 or more")),
             None => unusable("not_a_number", format!("{key} {value}, wanted an integer")),
@@ -217,6 +224,10 @@ mod tests {
             (r#"{"timestamp":"1","input_length":1}"#, "not_a_number"),
             (r#"{"timestamp":1e300,"input_length":1}"#, "out_of_range"),
             (r#"{"timestamp":0,"input_length":-1}"#, "negative"),
+            (
+                r#"{"timestamp":0,"input_length":9000000000}"#,
+                "out_of_range",
+            ),
             (r#"{"timestamp":0,"input_length":1.5}"#, "not_a_number"),
             (
                 r#"{"timestamp":0,"input_length":1,"hash_ids":[-1]}"#,

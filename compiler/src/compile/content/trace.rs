@@ -19,6 +19,9 @@ const CONTEXT: &str = "truetape 2026 words of blocks v1";
 /// Where a prompt of words is sent.
 const PATH: &str = "/v1/completions";
 
+/// Tokens of a prompt at most: beyond any context there is, and 64 MiB of words.
+const PROMPT_TOKENS_MAX: u64 = 16 << 20;
+
 /// So many tokens of the words of one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
@@ -103,6 +106,10 @@ impl Words {
             notes.count("the prompt length is unknown; they have no content");
             return Vec::new();
         };
+        if tokens > PROMPT_TOKENS_MAX {
+            notes.count("the prompt length is beyond any context; they have no content");
+            return Vec::new();
+        }
         match (turn.block_tokens, &turn.block_hashes) {
             (Some(block), Some(ids)) if block > 0 => {
                 self.of_blocks(turn, ids, tokens, u64::from(block.cast_unsigned()))

@@ -64,10 +64,10 @@ impl BlockChains {
             return;
         }
         let full = row.blocks.iter().take(row.full_blocks);
-        let cold = full.filter(|id| !self.hot.contains(*id));
+        let mut cold = full.filter(|id| !self.hot.contains(*id));
         if row.text.is_some() {
             self.by_block.extend(cold.map(|id| (*id, at)));
-        } else if let Some(last) = cold.last() {
+        } else if let Some(last) = cold.next_back() {
             self.by_last_full.entry(*last).or_default().push(at);
         }
     }

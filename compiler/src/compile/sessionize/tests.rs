@@ -380,3 +380,31 @@ fn a_prompt_continues_the_one_whose_full_blocks_it_begins_with() {
     assert_eq!(parents, [None, Some(0), Some(1), Some(0), None, None]);
     assert_eq!(sessions.names.len(), 3);
 }
+
+#[test]
+fn a_small_call_beside_a_conversation_is_marked_and_a_lone_one_is_not() {
+    let small = |id, key, messages, start_ms| Said {
+        id,
+        key: Some(key),
+        messages,
+        start_ms,
+        end_ms: start_ms + 1,
+        ..Said::default()
+    };
+    let mut rows = rows(&[
+        small("1", "a", "u1", 0),
+        small("2", "a", "u1|a1|u2", 10),
+        small("3", "a", "a title for this", 20),
+        small("4", "b", "a title for that", 30),
+    ]);
+    for row in &mut rows {
+        row.params = Some(Box::new(super::super::row::Params {
+            max_tokens: Some(20),
+            ..Default::default()
+        }));
+    }
+    let links = sessionize(&rows, &Secret([0; 32])).links;
+    let kinds: Vec<TurnKind> = links.iter().map(|link| link.kind).collect();
+    use TurnKind::{Turn, Utility};
+    assert_eq!(kinds, [Turn, Turn, Utility, Turn]);
+}
