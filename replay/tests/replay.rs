@@ -13,9 +13,6 @@ use truetape_schemas::capture::Outcome;
 use truetape_schemas::run::{self, Dispatch, Run};
 use truetape_schemas::set::Turn;
 
-/// Times may be this late on a machine that does other things too.
-const TOLERANCE_MS: i64 = 40;
-
 struct Replayed {
     result: Result<command::Replayed, Error>,
     scratch: tempfile::TempDir,
@@ -64,17 +61,6 @@ fn ms(us: Option<i64>) -> i64 {
     us.unwrap() / 1_000
 }
 
-fn assert_close(found: &[i64], expected: &[i64]) {
-    assert_eq!(found.len(), expected.len(), "{found:?}");
-    for (found_ms, expected_ms) in found.iter().zip(expected) {
-        let late_ms = found_ms - expected_ms;
-        assert!(
-            (-1..=TOLERANCE_MS).contains(&late_ms),
-            "{found:?} is not {expected:?}"
-        );
-    }
-}
-
 /// Case o29: eight requests 100 ms apart, 500 ms of service.
 fn ten_a_second() -> Vec<Turn> {
     (0..8).map(|i| turn(i, &format!("s{i}"), i * 100)).collect()
@@ -85,16 +71,15 @@ async fn a_cap_is_lateness_and_both_views_are_told() {
     let server = Server::start(Mood::Good, 500).await;
     let replayed = replay(&ten_a_second(), &server.url(), &["--max-in-flight", "1"]).await;
     let rows = replayed.rows();
-    let send_ms: Vec<i64> = rows.iter().map(|row| ms(row.last_token_us)).collect();
-    assert_close(&send_ms, &[500; 8]);
-    let late_ms: Vec<i64> = rows.iter().map(|row| ms(row.lateness_us)).collect();
-    for (late_ms, at_least_ms) in late_ms.iter().zip((0..).step_by(400)) {
-        assert!(at_least_ms <= *late_ms, "{late_ms} below {at_least_ms}");
+    // The machine may add to any time and take from none.
+    for (row, at_least_ms) in rows.iter().zip((0..).step_by(400)) {
+        assert!(500 <= ms(row.last_token_us), "{row:?}");
+        assert!(at_least_ms <= ms(row.lateness_us), "{row:?}");
     }
     let run = replayed.run();
     assert_eq!(run.summary["schedule_kept"], false);
-    let due_p50_ms = run.summary["from_due"]["e2el_ms"]["p50"].as_f64().unwrap();
-    assert!((1_900.0..2_100.0).contains(&due_p50_ms), "{due_p50_ms}");
+    let from_due = |of: &str| run.summary["from_due"]["e2el_ms"][of].as_f64().unwrap();
+    assert!(1_900.0 <= from_due("p50") && 3_300.0 <= from_due("max"));
     assert_eq!(run.validity, "invalid");
     assert!(run.validity_reasons[0].ends_with("--max-in-flight 1 holds requests back"));
     assert_eq!(replayed.exit_code(), 74);
@@ -103,15 +88,18 @@ async fn a_cap_is_lateness_and_both_views_are_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_cap_both_views_agree() {
     let server = Server::start(Mood::Good, 500).await;
-    let replayed = replay(&ten_a_second(), &server.url(), &[]).await;
+    // Whoever else uses the machine may hold us up; that is not what is asked here.
+    let patient = ["--lateness-p99-max", "1h"];
+    let replayed = replay(&ten_a_second(), &server.url(), &patient).await;
     let run = replayed.run();
     assert_eq!((run.validity.as_str(), replayed.exit_code()), ("valid", 0));
-    let late_ms: Vec<i64> = replayed
-        .rows()
-        .iter()
-        .map(|row| ms(row.lateness_us))
-        .collect();
-    assert_close(&late_ms, &[0; 8]);
+    for row in replayed.rows() {
+        assert_eq!(row.ready_us, Some(row.due_us));
+        assert_eq!(
+            row.lateness_us,
+            row.sent_us.map(|sent_us| sent_us - row.due_us)
+        );
+    }
     assert_eq!((run.account.due, run.account.answered), (8, 8));
     assert!(run.account.balances());
     assert_eq!(run.engine.models, ["lab"]);
@@ -137,22 +125,48 @@ fn session() -> Vec<Turn> {
     ]
 }
 
+fn end_us(row: &Dispatch) -> i64 {
+    row.sent_us.unwrap() + row.request_end_us.unwrap() + row.end_us.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_waits_for_its_due_time_and_for_its_answers() {
+    for (service_ms, answers_decide) in [(100, false), (1_100, true)] {
+        let server = Server::start(Mood::Good, service_ms).await;
+        let replayed = replay(&session()[..2], &server.url(), &[]).await;
+        let rows = replayed.rows();
+        let think_us = session()[1].gap_us.unwrap();
+        let ready_us = rows[1].ready_us.unwrap();
+        assert!(rows[1].due_us.max(end_us(&rows[0]) + think_us) <= ready_us);
+        if answers_decide {
+            assert!(rows[1].due_us < ready_us);
+            assert_eq!(rows[1].session_delay_us, Some(ready_us - rows[1].due_us));
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turns_wait_for_answers_and_think() {
-    let cases: [(&[&str], [i64; 3]); 4] = [
-        (&["--pacing", "closed"], [0, 300, 1_600]),
-        (
-            &["--pacing", "closed", "--think-scale", "0.5"],
-            [0, 200, 900],
-        ),
-        (&["--pacing", "open"], [0, 1_000, 2_500]),
-        (&[], [0, 1_000, 2_500]),
+    // What the flags make of the pauses; `None` where only the arrivals count.
+    let cases: [(&[&str], Option<f64>); 3] = [
+        (&["--pacing", "closed"], Some(1.0)),
+        (&["--pacing", "closed", "--think-scale", "0.5"], Some(0.5)),
+        (&["--pacing", "open"], None),
     ];
-    for (flags, expected_ms) in cases {
+    for (flags, think_scale) in cases {
         let server = Server::start(Mood::Good, 100).await;
         let replayed = replay(&session(), &server.url(), flags).await;
-        let sent_ms: Vec<i64> = replayed.rows().iter().map(|row| ms(row.sent_us)).collect();
-        assert_close(&sent_ms, &expected_ms);
+        let rows = replayed.rows();
+        for (turn, pair) in session().iter().skip(1).zip(rows.windows(2)) {
+            let ready_us = match think_scale {
+                Some(scale) => end_us(&pair[0]) + (turn.gap_us.unwrap() as f64 * scale) as i64,
+                None => turn.start_us,
+            };
+            // The end was rounded down when it was written.
+            let after_us = pair[1].ready_us.unwrap() - ready_us;
+            assert!((0..=3).contains(&after_us), "{after_us} {flags:?}");
+            assert!(pair[1].ready_us <= pair[1].sent_us);
+        }
         let sessions: Vec<_> = server
             .measured()
             .iter()
@@ -272,20 +286,15 @@ async fn a_target_that_cannot_be_flushed_is_told_before_anything_is_written() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failing_target_breaks_the_run_off_and_the_account_balances() {
     let server = Server::start(Mood::Failing { after: 2 }, 0).await;
-    let turns: Vec<Turn> = (0..200)
-        .map(|i| turn(i, &format!("s{i}"), i * 20))
-        .collect();
+    let mut turns: Vec<Turn> = (0..60).map(|i| turn(i, &format!("s{i}"), i * 20)).collect();
+    turns.push(turn(60, "far", 3_600_000));
     let replayed = replay(&turns, &server.url(), &[]).await;
     assert_eq!(replayed.exit_code(), 69);
     let run = replayed.run();
     assert_eq!(run.validity, "stopped");
     assert!(run.account.balances());
-    assert_eq!(run.account.due, 200);
-    assert!(
-        150 < run.account.not_sent["error_rate"],
-        "{:?}",
-        run.account
-    );
+    assert_eq!(run.account.due, 61);
+    assert!(1 <= run.account.not_sent["error_rate"], "{:?}", run.account);
     assert!(
         20 <= run.account.failed["error"] + run.account.answered,
         "{:?}",

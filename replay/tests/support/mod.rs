@@ -12,6 +12,7 @@ use truetape_replay::cli::ReplayArgs;
 use truetape_schemas::file::Writer;
 use truetape_schemas::set::manifest::Manifest;
 use truetape_schemas::set::{Content, ContentKind, Turn, store};
+use truetape_schemas::wire::session::{PROBE_HEADER, RUN_HEADER};
 
 /// How the server behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(crate) struct Seen {
 
 impl Seen {
     fn is_measured(&self) -> bool {
-        self.header("x-truetape-run").is_some()
+        self.header(RUN_HEADER).is_some() && self.header(PROBE_HEADER).is_none()
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<String> {
