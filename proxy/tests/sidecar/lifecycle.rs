@@ -115,7 +115,7 @@ fn the_admin_pages_tell_what_they_should() {
 
 #[test]
 fn a_drain_lets_streams_end_and_takes_no_more() {
-    let stage = Stage::new("drain", |_| stream(6, 100));
+    let stage = Stage::new("drain", |_| stream(20, 100));
     let mut idle = Client::connect(stage.sidecar.listen);
     idle.write(&get("/v1/models"));
     assert_eq!(idle.read_answer("GET", None).status(), 200);

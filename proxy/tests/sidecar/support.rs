@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use truetape_schemas::capture::Exchange;
 use truetape_schemas::ledger::Ledger;
 use truetape_testkit::capture;
@@ -228,4 +230,42 @@ pub(crate) fn stream(tokens: u64, gap_ms: u64) -> Script {
 pub(crate) fn counter() -> impl Fn() -> usize + Send + Sync {
     let calls = std::sync::atomic::AtomicUsize::new(0);
     move || calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+/// How late this machine wakes a thread, at worst, while it is held: a bound on a time is widened
+/// by it, since a late test is no late proxy.
+pub(crate) struct Meter {
+    worst_us: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Meter {
+    pub(crate) fn start() -> Self {
+        let meter = Self {
+            worst_us: Arc::default(),
+            stop: Arc::default(),
+        };
+        let (worst_us, stop) = (Arc::clone(&meter.worst_us), Arc::clone(&meter.stop));
+        let nap = Duration::from_millis(1);
+        std::thread::spawn(move || {
+            while !stop.load(Relaxed) {
+                let asleep = Instant::now();
+                std::thread::sleep(nap);
+                let late_us = (asleep.elapsed() - nap).as_micros();
+                worst_us.fetch_max(u64::try_from(late_us).unwrap_or(u64::MAX), Relaxed);
+            }
+        });
+        meter
+    }
+
+    pub(crate) fn widen(&self, bound: Duration) -> Duration {
+        // Each of the proxy, the upstream and the test may be woken late.
+        bound + 3 * Duration::from_micros(self.worst_us.load(Relaxed))
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+    }
 }

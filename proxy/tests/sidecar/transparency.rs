@@ -1,8 +1,12 @@
 //! What both sides see is what they would see without the proxy (P1).
 
-use crate::support::{CHAT, SOON, Stage, act, chat, counter, event, ok, stream, write};
+use crate::support::{CHAT, SOON, Sidecar, Stage, act, chat, counter, event, ok, write};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use truetape_testkit::client::{Client, End, request};
+use truetape_testkit::http1::chunk;
+use truetape_testkit::tempdir::TempDir;
 use truetape_testkit::upstream::{Action, Framing, Script};
 
 fn names(head: &truetape_testkit::http1::Head) -> Vec<String> {
@@ -245,23 +249,31 @@ fn a_tunnel_passes_bytes_both_ways_and_a_refused_one_its_answer() {
 
 #[test]
 fn a_stream_passes_as_it_comes() {
-    let gap = Duration::from_millis(60);
-    let stage = Stage::new("stream", |_| stream(5, 60));
-    let answer = stage.send(&chat());
-    assert_eq!(answer.end, End::Clean);
-    let seen = stage.upstream.await_finished(0, SOON);
-    // Each event had come before the next was sent.
-    for token in 0..4 {
-        let needed: usize = (1..=token + 1).map(|t| event(&format!("t{t}")).len()).sum();
-        let came = answer
-            .arrivals
-            .iter()
-            .find(|(_, length)| *length >= needed)
-            .unwrap()
-            .0;
-        let next_sent = seen.done_at[token + 1];
-        assert!(came < next_sent, "event {token} was held for {gap:?}");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let out = TempDir::new("stream");
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let sidecar = Sidecar::start(&url, &out.join("captures"), &[]);
+    let mut client = TcpStream::connect(sidecar.listen).unwrap();
+    client.set_read_timeout(Some(SOON)).unwrap();
+    client.write_all(&chat()).unwrap();
+    let (mut upstream, _) = listener.accept().unwrap();
+    assert!(upstream.read(&mut [0; 4096]).unwrap() > 0);
+    upstream
+        .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .unwrap();
+    // An event is sent only once the one before has come through: one that is held would hang here.
+    let mut came = Vec::new();
+    for token in 0..20 {
+        let event = event(&format!("token {token}"));
+        upstream.write_all(&chunk(&event)).unwrap();
+        while !came.windows(event.len()).any(|window| window == event) {
+            let mut buffer = [0; 4096];
+            let read = client.read(&mut buffer).unwrap();
+            assert!(read > 0, "closed after {token} events");
+            came.extend_from_slice(&buffer[..read]);
+        }
     }
+    sidecar.process.kill();
 }
 
 #[test]
