@@ -1,13 +1,13 @@
 //! Sets replayed against a server whose every answer is known.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod on_disk;
 mod support;
 
-use std::path::Path;
 use support::{Mood, Server, args, turn, write_set};
 use truetape_replay::cli::FailOn;
 use truetape_replay::walk::Halt;
-use truetape_replay::{Error, command, load, report};
+use truetape_replay::{Error, command, load};
 use truetape_schemas::blame::{Answer, Blamed as _};
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::run::{self, Dispatch, Run};
@@ -349,64 +349,4 @@ async fn a_stop_that_lasts_too_long_cuts_what_is_in_flight() {
     });
     assert_eq!(replayed.exit_code(), 75);
     assert_eq!(replayed.run().account.failed["client_aborted"], 1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_is_drawn_again_from_its_directory_and_never_overwritten() {
-    let server = Server::start(Mood::Good, 0).await;
-    let turns = &ten_a_second()[..1];
-    let replayed = replay(turns, &server.url(), &[]).await;
-    let out = replayed.out();
-    let drawn = |format: &str| {
-        let format = clap::ValueEnum::from_str(format, false).unwrap();
-        report::draw(&truetape_replay::cli::ReportArgs {
-            runs: vec![out.clone()],
-            format,
-        })
-        .unwrap()
-    };
-    assert!(drawn("text").contains("valid: 1 due, 1 sent, 1 answered"));
-    let json: serde_json::Value = serde_json::from_str(&drawn("json")).unwrap();
-    assert_eq!(json["run"], serde_json::to_value(replayed.run()).unwrap());
-    assert_eq!(json["report"]["set_name"], "tiny");
-    let markdown = std::fs::read_to_string(out.join(run::REPORT)).unwrap();
-    assert_eq!(drawn("markdown"), markdown);
-    let before = server.seen().len();
-    let set = replayed.scratch.path().join("set");
-    let again = args(&set, &server.url(), &out, &["--no-probe"]);
-    let loaded = load::load(&again.set, None).unwrap();
-    let result = Box::pin(command::replay(&again, loaded, &out, Halt::default())).await;
-    assert_eq!(result.unwrap_err().blame().exit_code(), 78);
-    assert_eq!(server.seen().len(), before);
-}
-
-#[test]
-fn a_set_that_was_changed_is_not_replayed() {
-    let scratch = tempfile::tempdir().unwrap();
-    let set = write_set(scratch.path(), &ten_a_second());
-    let path = set.join("manifest.json");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let recipe = text.replace("\"recipe\":{}", "\"recipe\":{\"seed\":2}");
-    assert_ne!(text, recipe);
-    std::fs::write(&path, recipe).unwrap();
-    let error = load::load(set.to_str().unwrap(), None).unwrap_err();
-    assert_eq!(error.blame().exit_code(), 65);
-    assert!(
-        error.to_string().contains("its rows have the digest"),
-        "{error}"
-    );
-}
-
-#[test]
-fn a_plan_is_shown_without_a_target() {
-    let scratch = tempfile::tempdir().unwrap();
-    let set = write_set(scratch.path(), &ten_a_second());
-    let nowhere = "http://192.0.2.1:9";
-    let args = args(
-        &set,
-        nowhere,
-        Path::new("unused"),
-        &["--dry-run", "--duration", "450ms"],
-    );
-    assert_eq!(truetape_replay::run(args).unwrap(), Answer::Yes);
 }
