@@ -36,6 +36,8 @@ enum Verb {
     Inspect(truetape_compiler::cli::InspectArgs),
     /// Check that a capture, a set or a run is whole and true to itself.
     Verify(truetape_compiler::cli::VerifyArgs),
+    /// Say where two captures, sets or runs differ.
+    Diff(truetape_compiler::cli::DiffArgs),
     /// Replay a set against a target.
     Replay(truetape_replay::cli::ReplayArgs),
     /// Print the fidelity report of runs.
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Export(args) => blamed(truetape_compiler::export::run(args)),
         Verb::Inspect(args) => blamed(truetape_compiler::inspect::run(args)),
         Verb::Verify(args) => blamed(truetape_compiler::verify::run(args)),
+        Verb::Diff(args) => blamed(truetape_compiler::diff::run(args)),
         Verb::Replay(args) => blamed(truetape_replay::run(args)),
         Verb::Report(args) => blamed(truetape_replay::report::run(args)),
         Verb::Stub(args) => blamed(truetape_stub::run(args)),
