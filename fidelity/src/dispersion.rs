@@ -71,7 +71,7 @@ impl Counts {
         let (mut window, mut inside) = (0, 0.0);
         for (arrival, weight) in pairs {
             let start = *first.get_or_insert(arrival);
-            let index = (arrival - start) / window_us.max(1);
+            let index = arrival.saturating_sub(start) / window_us.max(1);
             if index >= windows {
                 break;
             }

@@ -110,7 +110,10 @@ pub fn answered(dispatch: &Dispatch) -> bool {
 ///
 /// Offsets count from the moment the request was fully sent (D2).
 pub fn instant_us(dispatch: &Dispatch, offset_us: i64) -> Option<i64> {
-    Some(dispatch.sent_us? + dispatch.request_end_us.unwrap_or(0) + offset_us)
+    let request_end = dispatch
+        .sent_us?
+        .saturating_add(dispatch.request_end_us.unwrap_or(0));
+    Some(request_end.saturating_add(offset_us))
 }
 
 /// How late a dispatch was sent; none when it was not sent.
@@ -119,7 +122,7 @@ pub fn lateness_us(dispatch: &Dispatch) -> Option<i64> {
     Some(
         dispatch
             .lateness_us
-            .unwrap_or(sent - dispatch.ready_us.unwrap_or(dispatch.due_us)),
+            .unwrap_or(sent.saturating_sub(dispatch.ready_us.unwrap_or(dispatch.due_us))),
     )
 }
 
@@ -158,7 +161,9 @@ pub fn summarize(dispatches: &[Dispatch]) -> Summary {
 
 /// What passed between the moment a dispatch was allowed to go and the end of its request.
 fn before_us(dispatch: &Dispatch) -> i64 {
-    lateness_us(dispatch).unwrap_or(0) + dispatch.request_end_us.unwrap_or(0)
+    lateness_us(dispatch)
+        .unwrap_or(0)
+        .saturating_add(dispatch.request_end_us.unwrap_or(0))
 }
 
 fn requests(dispatches: &[Dispatch]) -> Requests {
@@ -194,7 +199,9 @@ fn requests(dispatches: &[Dispatch]) -> Requests {
 fn clock(dispatches: &[Dispatch], wait_us: impl Fn(&Dispatch) -> i64) -> Clock {
     let successes = |of: fn(&Dispatch) -> Option<i64>| {
         let answered = dispatches.iter().filter(|dispatch| answered(dispatch));
-        Stats::of_us(answered.filter_map(|dispatch| Some(of(dispatch)? + wait_us(dispatch))))
+        Stats::of_us(
+            answered.filter_map(|dispatch| Some(of(dispatch)?.saturating_add(wait_us(dispatch)))),
+        )
     };
     let everything = |of: fn(&Dispatch) -> Option<i64>| {
         let sent = dispatches
@@ -204,7 +211,7 @@ fn clock(dispatches: &[Dispatch], wait_us: impl Fn(&Dispatch) -> i64) -> Clock {
             if !answered(dispatch) {
                 return Some(f64::INFINITY);
             }
-            Some((of(dispatch)? + wait_us(dispatch)) as f64 / 1_000.0)
+            Some(of(dispatch)?.saturating_add(wait_us(dispatch)) as f64 / 1_000.0)
         }))
     };
     Clock {

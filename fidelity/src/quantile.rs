@@ -78,6 +78,11 @@ pub fn weighted_quantile(sorted: &[f64], q: f64) -> Option<f64> {
     sorted.last().copied()
 }
 
+/// Adds counts; a sum beyond what 64 bits hold is the largest they do.
+pub fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 /// Returns the share of the sum that the largest values hold, `part` of the count (at least one).
 pub fn top_share(sorted: &[f64], part: f64) -> Option<f64> {
     let total: f64 = sorted.iter().sum();

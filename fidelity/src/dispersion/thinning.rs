@@ -45,7 +45,7 @@ impl Clustered<'_> {
         let mut inside: Vec<(u32, f64)> = Vec::new();
         let (mut squares, mut sum, mut arrivals, mut window) = (0.0, 0.0, 0u64, 0);
         for ((arrival, session), weight) in rows {
-            let index = (arrival - first) / window_us.max(1);
+            let index = arrival.saturating_sub(first) / window_us.max(1);
             if index >= windows {
                 break;
             }

@@ -3,9 +3,12 @@
 use super::*;
 use truetape_schemas::report::{Direction, Verdict};
 
+mod evidence;
 mod known_good;
+mod mutants;
+mod mutants_in_time;
+mod robust;
 mod runs;
-mod sets;
 mod spec;
 
 /// A dimension by id.

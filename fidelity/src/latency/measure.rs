@@ -15,7 +15,7 @@ pub(super) fn itl_us(dispatch: &Dispatch) -> Vec<i64> {
     for (index, offset) in offsets.iter().enumerate() {
         let choice = choices.get(index).copied().unwrap_or(0);
         if let Some(before) = last.insert(choice, *offset) {
-            gaps.push(offset - before);
+            gaps.push(offset.saturating_sub(before));
         }
     }
     gaps
@@ -25,6 +25,8 @@ pub(super) fn itl_us(dispatch: &Dispatch) -> Vec<i64> {
 /// counted them: events are not tokens (D5).
 pub(super) fn tpot_ms(dispatch: &Dispatch) -> Option<f64> {
     let tokens = dispatch.output_tokens.filter(|tokens| *tokens >= 2)?;
-    let generating = dispatch.last_token_us? - dispatch.first_token_us?;
+    let generating = dispatch
+        .last_token_us?
+        .saturating_sub(dispatch.first_token_us?);
     Some(generating as f64 / 1_000.0 / (tokens - 1) as f64)
 }

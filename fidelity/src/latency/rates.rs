@@ -2,6 +2,7 @@
 
 use super::{answered, instant_us};
 use crate::dispersion::SECOND_US;
+use crate::quantile::total;
 use serde::{Deserialize, Serialize};
 use truetape_schemas::run::Dispatch;
 
@@ -39,7 +40,7 @@ impl Rate {
 
 fn peak_per_s(instants: &[i64], window_s: i64) -> Option<f64> {
     let first = *instants.first()?;
-    let window = |instant: &i64| (instant - first) / (window_s * SECOND_US);
+    let window = |instant: &i64| instant.saturating_sub(first) / (window_s * SECOND_US);
     let counts = instants
         .chunk_by(|a, b| window(a) == window(b))
         .map(<[i64]>::len);
@@ -73,10 +74,7 @@ impl Throughput {
         let per_s = |sum: u64| duration_s.filter(|s| *s > 0.0).map(|s| sum as f64 / s);
         let answers: Vec<&Dispatch> = dispatches.iter().filter(|d| answered(d)).collect();
         let sum = |of: fn(&Dispatch) -> Option<i64>| {
-            answers
-                .iter()
-                .filter_map(|d| u64::try_from(of(d)?).ok())
-                .sum::<u64>()
+            total(answers.iter().filter_map(|d| u64::try_from(of(d)?).ok()))
         };
         let output_tokens = sum(|d| d.output_tokens);
         let unknown = answers.iter().filter(|d| d.output_tokens.is_none()).count() as u64;
@@ -98,5 +96,5 @@ fn duration_s(dispatches: &[Dispatch]) -> Option<f64> {
     let first = dispatches.iter().filter_map(|d| d.sent_us).min()?;
     let end = |d: &Dispatch| instant_us(d, d.end_us.or(d.last_token_us).unwrap_or(0));
     let last = dispatches.iter().filter_map(end).max()?;
-    Some((last - first) as f64 / SECOND_US as f64)
+    Some(last.saturating_sub(first) as f64 / SECOND_US as f64)
 }

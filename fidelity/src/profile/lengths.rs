@@ -2,7 +2,7 @@
 
 use super::{Cached, Lengths, Spread};
 use crate::population::PopulationTurn;
-use crate::quantile::{mean, quantile, sorted, top_share, weighted_quantile};
+use crate::quantile::{mean, quantile, sorted, top_share, total, weighted_quantile};
 
 /// Describes lengths, of which some may be unknown.
 pub fn of(values: impl Iterator<Item = Option<u64>>) -> Lengths {
@@ -42,10 +42,10 @@ pub fn cached(turns: &[PopulationTurn]) -> Cached {
             .iter()
             .filter_map(|turn| Some((turn.cached_tokens?, turn.input_tokens?)))
     };
-    let asked: u64 = both().map(|(_, input)| input).sum();
-    let taken: u64 = both().map(|(cached, _)| cached).sum();
+    let asked: u64 = total(both().map(|(_, input)| input));
+    let taken: u64 = total(both().map(|(cached, _)| cached));
     Cached {
-        sum: known.clone().sum(),
+        sum: total(known.clone()),
         known: known.count() as u64,
         share: (asked > 0).then(|| taken as f64 / asked as f64),
     }

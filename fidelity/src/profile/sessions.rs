@@ -24,7 +24,7 @@ pub fn think_times_s(population: &Population) -> Vec<f64> {
             .ended_by(turn.arrival_us)
             .filter(|_| !session.unknown)
         {
-            pauses.push((turn.arrival_us - end) as f64 / SECOND_US as f64);
+            pauses.push(turn.arrival_us.saturating_sub(end) as f64 / SECOND_US as f64);
         }
         match turn.end_us {
             Some(end) => session.running.push(Reverse(end)),

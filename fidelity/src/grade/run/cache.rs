@@ -24,7 +24,7 @@ fn cached_share(log: &Log<'_>) -> Option<f64> {
         let known = log
             .answers()
             .filter(|(d, _)| d.cached_tokens.and(d.input_tokens).is_some());
-        known.filter_map(|(d, _)| of(d)).sum::<i64>() as f64
+        tokens(known.filter_map(|(d, _)| of(d)))
     };
     let inputs = sum(|dispatch| dispatch.input_tokens);
     (inputs > 0.0).then(|| sum(|dispatch| dispatch.cached_tokens) / inputs)
@@ -38,6 +38,11 @@ fn cached_missing(log: &Log<'_>) -> Option<String> {
         .count();
     (silent as f64 > UNKNOWN_SHARE_MAX * answers as f64 || answers == 0)
         .then(|| format!("the target reported no cached tokens for {silent} of {answers} answers"))
+}
+
+/// Adds up token counts.
+fn tokens(counts: impl Iterator<Item = i64>) -> f64 {
+    counts.map(|count| count as f64).sum()
 }
 
 /// Tokens that so many hits save: whole blocks, and never the last token, which must be computed.
@@ -64,16 +69,16 @@ fn cached_simulated(log: &Log<'_>) -> Dimension {
         .iter()
         .map(|(_, turn)| turn.block_hashes.as_deref().unwrap_or(empty));
     let block = u64::from(log.manifest.block_tokens.unwrap_or(0));
-    let held: u64 = hits_per_request(requests, None)
+    let held: f64 = hits_per_request(requests, None)
         .into_iter()
         .zip(&rows)
-        .map(|(hits, (_, turn))| cacheable(turn, block, u64::from(hits)))
+        .map(|(hits, (_, turn))| cacheable(turn, block, u64::from(hits)) as f64)
         .sum();
-    let inputs: i64 = rows.iter().filter_map(|(_, turn)| turn.input_tokens).sum();
-    let simulated = (hashed && inputs > 0 && block > 0).then(|| held as f64 / inputs as f64);
+    let inputs = tokens(rows.iter().filter_map(|(_, turn)| turn.input_tokens));
+    let simulated = (hashed && inputs > 0.0 && block > 0).then(|| held / inputs);
     let block = block as f64;
-    let slack = if inputs > 0 {
-        rows.len() as f64 * block / inputs as f64
+    let slack = if inputs > 0.0 {
+        rows.len() as f64 * block / inputs
     } else {
         0.0
     };
@@ -111,14 +116,15 @@ fn cached_simulated(log: &Log<'_>) -> Dimension {
 fn cached_recorded(log: &Log<'_>) -> Option<Dimension> {
     let both = |turn: &&Turn| turn.cached_tokens.is_some() && turn.input_tokens.is_some();
     let recorded: Vec<&Turn> = log.turns.iter().filter(both).collect();
-    let inputs: i64 = recorded.iter().filter_map(|turn| turn.input_tokens).sum();
-    if inputs == 0 || (recorded.len() as f64) < (1.0 - UNKNOWN_SHARE_MAX) * log.turns.len() as f64 {
+    let inputs = tokens(recorded.iter().filter_map(|turn| turn.input_tokens));
+    if inputs <= 0.0 || (recorded.len() as f64) < (1.0 - UNKNOWN_SHARE_MAX) * log.turns.len() as f64
+    {
         return None;
     }
-    let cached: i64 = recorded.iter().filter_map(|turn| turn.cached_tokens).sum();
+    let cached = tokens(recorded.iter().filter_map(|turn| turn.cached_tokens));
     let missing = cached_missing(log);
     let share = cached_share(log);
-    let target = cached as f64 / inputs as f64;
+    let target = cached / inputs;
     let off = share.map_or(0.0, |share| (share - target).abs());
     Some(
         Draft::new(

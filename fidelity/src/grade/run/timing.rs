@@ -230,8 +230,10 @@ impl Ends {
             .rows
             .iter()
             .filter_map(|(dispatch, turn)| {
-                let waited = dispatch.sent_us? - self.latest(&turn.depends_on)?;
-                Some(waited + PAUSE_SLACK_US >= turn.gap_us?)
+                let waited = dispatch
+                    .sent_us?
+                    .saturating_sub(self.latest(&turn.depends_on)?);
+                Some(waited.saturating_add(PAUSE_SLACK_US) >= turn.gap_us?)
             })
             .collect();
         let recorded = log

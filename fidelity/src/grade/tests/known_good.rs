@@ -1,7 +1,9 @@
 //! A population with everything a distortion can break: bursts, sessions, shared prefixes, tails.
 
+use crate::grade::{SetContext, set_against_source};
 use crate::mix::mix;
 use crate::population::{Population, PopulationTurn};
+use truetape_schemas::report::Report;
 use truetape_schemas::set::Turn;
 
 /// Tokens of a block.
@@ -135,4 +137,32 @@ pub(super) fn turns(population: &Population) -> Vec<Turn> {
         }
     })
     .collect()
+}
+
+/// A set in a fleet view, with nothing else said.
+pub(super) fn context() -> SetContext {
+    SetContext {
+        set_name: "good".to_owned(),
+        view: "fleet".to_owned(),
+        rate: "recorded".to_owned(),
+        ..SetContext::default()
+    }
+}
+
+/// Grades a set that should be its whole source.
+pub(super) fn grade(source: &Population, set: &Population) -> Report {
+    let linked = SetContext {
+        unlinked_share: Some(0.0),
+        ..context()
+    };
+    set_against_source(source, set, &linked)
+}
+
+/// Half of the sessions, drawn at random.
+pub(super) fn half(source: &Population) -> Population {
+    changed(source, |_, turn| {
+        mix(u64::from(turn.session) + 99)
+            .is_multiple_of(2)
+            .then(|| turn.clone())
+    })
 }
