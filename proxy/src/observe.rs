@@ -8,6 +8,7 @@ use crate::config::{Config, Content};
 use crate::limits;
 use crate::metrics::{Metric, Metrics};
 use crate::recorder::{Offer, Recorder};
+use crate::redact::CallerKey;
 use crate::spool;
 use crate::tape::Record;
 use crate::writer::Entry;
@@ -28,6 +29,7 @@ pub struct Plan {
     pub upstream: String,
     pub content: Content,
     pub session_headers: Vec<String>,
+    pub caller_key: CallerKey,
 }
 
 impl Plan {
@@ -38,6 +40,7 @@ impl Plan {
             upstream: config.upstream.authority(),
             content: config.content,
             session_headers: config.session_headers.clone(),
+            caller_key: CallerKey::random(),
         }
     }
 }

@@ -4,6 +4,7 @@
 use crate::limits;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use truetape_schemas::capture::Header;
+use truetape_schemas::ids::new_exchange_id;
 use truetape_schemas::wire::session;
 
 /// Request and response headers that are kept. None of them carries a credential.
@@ -57,14 +58,15 @@ const KEPT: &[&str] = &[
     "x-vllm-request-id",
 ];
 
-/// Request headers whose values are credentials: they are looked for in what is kept.
+/// Request headers whose values are credentials: they are looked for in what is kept. Keys come
+/// before cookies: the first that is there stands for the caller.
 const CREDENTIALS: &[&str] = &[
     "authorization",
     "proxy-authorization",
     "x-api-key",
     "api-key",
-    "cookie",
     "x-goog-api-key",
+    "cookie",
 ];
 
 /// A value shorter than this is not looked for: it would be found everywhere.
@@ -130,6 +132,9 @@ fn is_kept(name: &HeaderName) -> bool {
     KEPT.binary_search(&name.as_str()).is_ok()
 }
 
+/// Hexadecimal digits that stand for a caller: 64 bits tell apart more callers than there are.
+const CALLER_CHARS: usize = 16;
+
 /// The credentials a request came with. They are held to be looked for, and never written.
 #[derive(Default)]
 pub struct Credentials(Vec<HeaderValue>);
@@ -167,6 +172,33 @@ impl Credentials {
         let mut bytes = std::mem::take(text).into_bytes();
         self.scrub(&mut bytes);
         *text = String::from_utf8_lossy(&bytes).into_owned();
+    }
+}
+
+/// Keys the hashes that stand for callers. It lives as long as the process and is never written, so
+/// that a captured hash cannot be tried against guessed credentials.
+#[derive(Clone, Copy)]
+pub struct CallerKey([u8; 32]);
+
+impl std::fmt::Debug for CallerKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CallerKey(..)")
+    }
+}
+
+impl CallerKey {
+    /// A key of this process: two ids carry 148 random bits.
+    pub fn random() -> Self {
+        let seed = format!("{}{}", new_exchange_id(), new_exchange_id());
+        Self(blake3::derive_key("truetape 2026 caller key v1", seed.as_bytes()))
+    }
+
+    /// What stands for the caller with these credentials; unknown for a caller without any.
+    pub fn name(&self, credentials: &Credentials) -> Option<String> {
+        // The first: keys come before cookies, which may change with every answer.
+        let value = credentials.0.first()?;
+        let hex = blake3::keyed_hash(&self.0, value.as_bytes()).to_hex();
+        Some(hex.chars().take(CALLER_CHARS).collect())
     }
 }
 
@@ -321,5 +353,20 @@ mod tests {
             "bad key ************, ************; ********, a=1, Bearer"
         );
         assert_eq!(format!("{credentials:?}"), "Credentials(2)");
+    }
+
+    #[test]
+    fn a_caller_has_one_name_for_each_process_and_keeps_its_secret() {
+        let caller = |key: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("authorization", HeaderValue::from_str(key).unwrap());
+            Credentials::of(&headers)
+        };
+        let key = CallerKey::random();
+        let one = key.name(&caller("Bearer sk-1"));
+        assert_eq!(one, key.name(&caller("Bearer sk-1")));
+        assert_ne!(one, key.name(&caller("Bearer sk-2")));
+        assert_ne!(one, CallerKey::random().name(&caller("Bearer sk-1")));
+        assert_eq!(key.name(&Credentials::default()), None);
     }
 }

@@ -51,6 +51,7 @@ pub(super) fn of(plan: &Plan, clock: &Clock, record: Record) -> (Exchange, Held)
         method: arrival.method.clone(),
         path: arrival.path.clone(),
         dialect: dialect.name().to_owned(),
+        client_key: plan.caller_key.name(&arrival.credentials),
         client_stall_us: stalled,
         end_us: Some(record.end_us - arrival.arrival_us),
         ..Exchange::default()

@@ -76,7 +76,7 @@ pub const COLUMNS: &[Column] = &[
     o("previous_response_id", Kind::Text, "response that this request continues"),
     o("response_id", Kind::Text, "the provider's id of the response"),
     o("trace_id", Kind::Text, "W3C trace id"),
-    o("client_key", Kind::Text, "keyed hash of the caller's credentials or address; ties retries and sessions together"),
+    o("client_key", Kind::Text, "keyed hash of the caller's credentials, comparable within one recorder's lifetime; ties retries and sessions together; NULL for a caller without any"),
     o("replay_run", Kind::Text, "our run marker: this is replayed traffic, not production"),
     r("outcome", Kind::Text, "`complete`, `error`, `truncated`, `client_aborted`, `timeout`, `proxy_shutdown`"),
     r("parse_status", Kind::Text, "`ok`, `partial`, `failed`, `not_applicable`"),

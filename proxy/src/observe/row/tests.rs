@@ -1,4 +1,5 @@
 use super::*;
+use crate::redact::CallerKey;
 use crate::recorder::Recorder;
 use crate::redact::HeaderText;
 use bytes::Bytes;
@@ -90,6 +91,7 @@ fn row(given: Given, content: Content) -> Exchange {
         upstream: "u:1".to_owned(),
         content,
         session_headers: vec![],
+        caller_key: CallerKey::random(),
     };
     let (exchange, held) = of(&plan, &Clock::start(), record);
     drop(held);
