@@ -7,6 +7,7 @@ mod evidence;
 mod known_good;
 mod mutants;
 mod mutants_in_time;
+mod public;
 mod robust;
 mod runs;
 mod spec;

@@ -11,7 +11,7 @@ pub(super) struct Replay {
     manifest: Manifest,
     pub(super) turns: Vec<Turn>,
     run: Run,
-    dispatches: Vec<Dispatch>,
+    pub(super) dispatches: Vec<Dispatch>,
 }
 
 impl Replay {
