@@ -17,6 +17,8 @@ pub(crate) struct Seen {
     pub(crate) tolerances: BTreeMap<String, f64>,
     /// What is wrong whatever the case expects.
     pub(crate) faults: Vec<String>,
+    /// How long the product's threads waited for a processor while this was seen.
+    pub(crate) waited_ms: f64,
     /// The choice of each token event.
     pub(crate) choices: Option<Vec<i32>>,
 }
@@ -44,16 +46,18 @@ pub(crate) struct Findings {
     pub(crate) sentences: usize,
     /// What is wrong.
     pub(crate) wrong: Vec<String>,
-    /// What the machine was allowed to add to a time.
+    /// How late the machine woke threads meanwhile.
+    pub(crate) machine_ms: f64,
+    /// What was allowed to be added to a time at most.
     pub(crate) noise_ms: f64,
 }
 
 /// Checks every key of `expect`, in every way that can tell it, and what must not be.
 ///
-/// `noise_ms` is what the machine itself may have added to any time.
-pub(crate) fn check(case: &Case, seen: &[Seen], noise_ms: f64) -> Findings {
+/// `machine_ms` is how late the machine woke threads meanwhile.
+pub(crate) fn check(case: &Case, seen: &[Seen], machine_ms: f64) -> Findings {
     let mut findings = Findings {
-        noise_ms,
+        machine_ms,
         ..Findings::default()
     };
     for one in seen {
@@ -128,7 +132,7 @@ fn one_key(
                 wants.iter().find(mine).map(|(_, want)| want)
             });
         let want = by_variant.unwrap_or(want);
-        let tolerance = tolerance(case, one, key, findings.noise_ms);
+        let tolerance = tolerance(case, one, key, allowed_ms(one, findings));
         findings.keys += 1;
         if !holds(relation, want, got, tolerance) {
             let got = shorten(got);
@@ -230,6 +234,12 @@ fn find<'a>(one: &'a Seen, key: &str) -> Option<(Relation, &'a Value)> {
         }
     }
     None
+}
+
+fn allowed_ms(one: &Seen, findings: &mut Findings) -> f64 {
+    let allowed = (findings.machine_ms + one.waited_ms).min(crate::meter::ALLOWED_MS_MAX);
+    findings.noise_ms = findings.noise_ms.max(allowed);
+    allowed
 }
 
 fn tolerance(case: &Case, one: &Seen, key: &str, noise_ms: f64) -> f64 {

@@ -169,7 +169,7 @@ fn line(name: &str, came: &Came) -> String {
             };
             let noise = match findings.noise_ms {
                 noise if noise < NOISE_SHOWN_MS => String::new(),
-                noise => format!(" (the machine woke threads up to {noise:.0} ms late)"),
+                noise => format!(" (a busy machine: up to {noise:.0} ms allowed for)"),
             };
             format!("ok {name} {} keys{sentences}{noise}", findings.keys)
         }
@@ -212,8 +212,8 @@ fn run(dir: &Path, meter: &Meter) -> Option<Came> {
     };
     Some(match run_kind(&case, kind) {
         Ok(seen) => {
-            let noise_ms = meter.worst_ms_since(started);
-            let findings = check::check(&case, &seen, noise_ms);
+            let machine_ms = meter.worst_ms_since(started);
+            let findings = check::check(&case, &seen, machine_ms);
             if findings.wrong.is_empty() {
                 Came::Ok(findings)
             } else {

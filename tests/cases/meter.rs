@@ -1,8 +1,9 @@
 //! How late this machine wakes threads: a case's tolerance is for the product, not for that.
 //!
-//! Two threads sleep to deadlines of their own and note how late they woke. On a quiet machine
-//! that is a fraction of a millisecond and changes nothing; while something else compiles on both
-//! cores it is what any thread of the product may be late by, too. More than
+//! Two threads sleep to deadlines of their own and note how late they woke: that shows a machine
+//! that stands still. How long the product's own threads waited for a processor is read from the
+//! system. On a quiet machine both are a fraction of a millisecond and change nothing; while
+//! something else compiles on both cores they are what the product cannot help. More than
 //! [`ALLOWED_MS_MAX`] is never allowed for.
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ const PERIOD: Duration = Duration::from_millis(2);
 const NOTED: Duration = Duration::from_millis(1);
 
 /// What is allowed for at most.
-pub(crate) const ALLOWED_MS_MAX: f64 = 100.0;
+pub(crate) const ALLOWED_MS_MAX: f64 = 300.0;
 
 /// Wakes that were late, and by how much.
 type Late = Arc<Mutex<Vec<(Instant, Duration)>>>;

@@ -4,6 +4,8 @@ use crate::check::Seen;
 use crate::compiled;
 use crate::times::{Anchor, Lateness, Moments, tpot_tolerance};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use truetape_schemas::wire::{BodyEnd, Dialect, ResponseFacts, ResponseReader};
 use truetape_testkit::capture;
 use truetape_testkit::client::{Answer, End};
 use truetape_testkit::http1::Head;
-use truetape_testkit::process::Process;
+use truetape_testkit::process::{Process, waited_for_cpu};
 use truetape_testkit::tempdir::TempDir;
 use truetape_testkit::upstream::{Record, Upstream};
 
@@ -22,11 +24,16 @@ pub(crate) const TRUETAPE: &str = env!("CARGO_BIN_EXE_truetape");
 /// Longest wait for anything on loopback.
 pub(crate) const WITHIN: Duration = Duration::from_secs(20);
 
+/// What a proxy may hold, whatever a case sends through it.
+const PEAK_BYTES_MAX: u64 = 128 << 20;
+
 /// A running proxy with a capture of its own.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     dir: TempDir,
     process: Process,
+    /// What its threads had waited for a processor when it was up.
+    waited: BTreeMap<OsString, Duration>,
     pub(crate) addr: SocketAddr,
 }
 
@@ -36,6 +43,8 @@ pub(crate) struct Recorded {
     dir: TempDir,
     pub(crate) rows: Vec<Exchange>,
     pub(crate) log: String,
+    /// How long one of its threads waited for a processor while it served, at most.
+    pub(crate) waited_ms: f64,
     pub(crate) faults: Vec<String>,
 }
 
@@ -59,13 +68,29 @@ impl Recorder {
             &[],
         );
         let addr = process.listening().listen;
-        Self { dir, process, addr }
+        let waited = waited_for_cpu(process.id());
+        Self {
+            dir,
+            process,
+            waited,
+            addr,
+        }
     }
 
     /// Ends the proxy, and reads what it sealed.
     pub(crate) fn stop(self) -> Recorded {
-        let ended = self.process.stop();
         let mut faults = Vec::new();
+        let before = |thread| self.waited.get(thread).copied().unwrap_or_default();
+        let waited = waited_for_cpu(self.process.id());
+        let waited = waited
+            .iter()
+            .map(|(thread, waited)| waited.saturating_sub(before(thread)));
+        let waited_ms = waited.max().unwrap_or_default().as_secs_f64() * 1e3;
+        let peak = peak_bytes(self.process.id());
+        if peak.is_some_and(|bytes| bytes > PEAK_BYTES_MAX) {
+            faults.push(format!("the proxy took {peak:?} bytes of memory"));
+        }
+        let ended = self.process.stop();
         if ended.code != Some(0) {
             faults.push(format!(
                 "the proxy ended with {:?}: {}",
@@ -77,6 +102,7 @@ impl Recorder {
             rows,
             dir: self.dir,
             log: ended.stderr,
+            waited_ms,
             faults,
         }
     }
@@ -111,6 +137,19 @@ impl Recorded {
         let size = |file: PathBuf| std::fs::metadata(file).map_or(0, |metadata| metadata.len());
         capture::files(&self.capture()).into_iter().map(size).sum()
     }
+}
+
+/// What a process held at most so far, where the system says.
+fn peak_bytes(id: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim()
+        .trim_end_matches(" kB")
+        .parse::<u64>()
+        .ok()
+        .map(|kib| kib * 1024)
 }
 
 fn row_text(row: &Exchange) -> String {
@@ -180,6 +219,7 @@ pub(crate) struct Sides<'a> {
 pub(crate) fn seen(sides: &Sides<'_>, recorded: &Recorded) -> Seen {
     let mut seen = Seen::new(sides.name, "proxy");
     seen.faults.extend(recorded.faults.iter().cloned());
+    seen.waited_ms = recorded.waited_ms;
     wire_values(&mut seen, sides);
     seen.put("rows", recorded.rows.len());
     let Some(row) = recorded.rows.first() else {

@@ -11,6 +11,7 @@ use truetape_replay::client::{Client, Exchanged, Request, Target};
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::run::Dispatch;
 use truetape_schemas::wire::Dialect;
+use truetape_testkit::process::this_thread_waited_for_cpu;
 use truetape_testkit::upstream::Upstream;
 
 /// The name of this way of running.
@@ -21,10 +22,13 @@ pub(crate) fn by_client(case: &Case, variant: &Variant) -> Result<Seen, String> 
     let anchor = Anchor::now();
     let script = variant.script.clone();
     let upstream = Upstream::start(move |_| script.clone());
+    let before = this_thread_waited_for_cpu();
     let exchanged = send(&upstream, variant)?;
+    let waited = this_thread_waited_for_cpu().saturating_sub(before);
     let record = upstream.await_finished(0, WITHIN);
     let late = Lateness::of(&record, &variant.nominal_ms, anchor);
     let mut seen = Seen::new(&variant.name, BY);
+    seen.waited_ms = waited.as_secs_f64() * 1e3;
     let moments = moments(&exchanged, anchor);
     seen.faults.extend(moments.faults());
     for (key, value) in moments.values(&late) {
@@ -110,6 +114,7 @@ pub(crate) fn pooled(all: &[Seen]) -> Seen {
     let dispatches: Vec<Dispatch> = own.iter().map(|seen| dispatch(seen)).collect();
     let summary = summarize(&dispatches);
     let mut seen = Seen::new("", "report");
+    seen.waited_ms = own.iter().map(|one| one.waited_ms).fold(0.0, f64::max);
     let gaps = own
         .iter()
         .filter_map(|one| one.values.get("itl_gaps_ms")?.as_array())

@@ -1,9 +1,13 @@
 //! The replayer, as its users run it.
 
-use crate::compiled::truetape;
+use crate::proxied::TRUETAPE;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
 use truetape_schemas::run::{self, Dispatch, Run};
+use truetape_testkit::process::{Process, RUN_WITHIN, waited_for_cpu};
 use truetape_testkit::upstream::Upstream;
 
 /// What is asked of a replay besides the set and the target.
@@ -17,6 +21,8 @@ pub(crate) struct Options<'a> {
 pub(crate) struct Ran {
     pub(crate) run: Run,
     pub(crate) dispatches: Vec<Dispatch>,
+    /// How long its threads waited for a processor.
+    pub(crate) waited_ms: f64,
     /// What is wrong whatever is expected.
     pub(crate) faults: Vec<String>,
 }
@@ -38,7 +44,10 @@ pub(crate) fn replay(
     args.extend(["--target".into(), target.url().into()]);
     args.extend(["--out".into(), out.as_os_str().to_owned()]);
     args.extend(options.more.iter().map(OsString::from));
-    let ended = truetape(args);
+    let process = Process::start(TRUETAPE.as_ref(), args, &[]);
+    let waiting = Waiting::watch(process.id());
+    let ended = process.wait(RUN_WITHIN);
+    let waited_ms = waiting.stop();
     if !ended.code.is_some_and(|code| WROTE_A_RUN.contains(&code)) {
         return Err(format!(
             "replay ended with {:?}: {}",
@@ -58,6 +67,7 @@ pub(crate) fn replay(
     Ok(Ran {
         run,
         dispatches,
+        waited_ms,
         faults,
     })
 }
@@ -88,4 +98,32 @@ fn faults(run: &Run, dispatches: &[Dispatch]) -> Vec<String> {
         ));
     }
     faults
+}
+
+/// Between two looks at a process that will be gone when it has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Follows how long a process waits for a processor.
+struct Waiting {
+    stop: SyncSender<()>,
+    thread: JoinHandle<Duration>,
+}
+
+impl Waiting {
+    fn watch(id: u32) -> Self {
+        let (stop, stopped) = sync_channel(1);
+        let thread = std::thread::spawn(move || {
+            let mut waited = Duration::ZERO;
+            while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                waited = waited.max(waited_for_cpu(id).values().sum());
+            }
+            waited
+        });
+        Self { stop, thread }
+    }
+
+    fn stop(self) -> f64 {
+        drop(self.stop);
+        self.thread.join().unwrap_or_default().as_secs_f64() * 1e3
+    }
 }

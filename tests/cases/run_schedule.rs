@@ -90,6 +90,7 @@ fn late_ms(upstream: &Upstream, service: Duration) -> Vec<f64> {
 /// is taken off, once for each request that waited for it.
 fn latencies(ran: &Ran, late_ms: &[f64], cap: Option<u64>) -> Seen {
     let mut seen = Seen::new("", "replay");
+    seen.waited_ms = ran.waited_ms;
     seen.faults.extend(ran.faults.iter().cloned());
     let mut sent: Vec<&Dispatch> = ran
         .dispatches

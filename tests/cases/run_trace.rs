@@ -289,6 +289,7 @@ fn bursts(case: &Case, dir: &TempDir) -> Result<Vec<Seen>, String> {
 /// Dispatches that are due together, in file order.
 fn groups(name: &str, ran: &replays::Ran) -> Seen {
     let mut seen = Seen::new(name, "replay");
+    seen.waited_ms = ran.waited_ms;
     seen.faults.extend(ran.faults.iter().cloned());
     let mut sent: Vec<(i64, i64, i64)> = ran
         .dispatches

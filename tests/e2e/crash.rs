@@ -2,7 +2,8 @@
 
 use crate::support::{Recorder, WITHIN, truetape};
 use serde_json::json;
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 use truetape_schemas::ledger::Ledger;
 use truetape_testkit::capture;
 use truetape_testkit::client::{exchange, post_json};
@@ -15,6 +16,30 @@ fn request(mark: usize) -> Vec<u8> {
         "/v1/chat/completions",
         &json!({"model": "m", "messages": [message]}),
     )
+}
+
+/// Waits until the recorder itself says that it has recorded so many.
+fn await_recorded(admin: SocketAddr, count: u64) {
+    let deadline = Instant::now() + WITHIN;
+    loop {
+        let page = exchange(admin, &get("/metrics"), None).text();
+        let recorded = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("truetape_records_recorded_total "))
+            .find_map(|value| value.parse::<f64>().ok());
+        if recorded.is_some_and(|recorded| recorded >= count as f64) {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{recorded:?} of {count} recorded:\n{page}"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn get(path: &str) -> Vec<u8> {
+    truetape_testkit::client::request("GET", path, &[], b"")
 }
 
 #[test]
@@ -55,6 +80,7 @@ fn what_was_sealed_opens_and_what_was_spooled_is_recovered() {
             .map(|_| ())
     });
     capture::await_rows(&captured, 80, WITHIN);
+    await_recorded(first.admin(), 100);
     first.process.kill();
     drop(cut.join().unwrap());
     let sealed = capture::rows(&captured);
@@ -87,10 +113,10 @@ fn what_was_sealed_opens_and_what_was_spooled_is_recovered() {
             .iter()
             .any(|body| body.contains(&format!("mark {mark}\"")))
     };
-    let lost = (0..110).filter(|mark| !kept(*mark)).count();
-    assert!(
-        lost <= 1,
-        "{lost} rows lost; they were answered before the kill and had time to sync"
+    let lost: Vec<usize> = (0..110).filter(|mark| !kept(*mark)).collect();
+    assert_eq!(
+        lost, [0; 0],
+        "rows that the recorder counted as recorded are gone"
     );
     let mut total = Ledger::default();
     for footer in capture::footers(&captured) {
@@ -99,6 +125,12 @@ fn what_was_sealed_opens_and_what_was_spooled_is_recovered() {
         total.merge(&ledger);
     }
     assert_eq!(total.rows(), rows.len() as u64);
+    assert_eq!(total.offered, 111, "{total:?}");
+    assert_eq!(
+        total.dropped.get("killed"),
+        Some(&1),
+        "the stream that was cut: {total:?}"
+    );
     let args: [&std::ffi::OsStr; 2] = ["verify".as_ref(), captured.as_os_str()];
     truetape(&args).expect_code(0);
 }

@@ -1,6 +1,7 @@
 //! One of our binaries: started, awaited by its log, ended by signal, killed on drop.
 
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -262,6 +263,33 @@ impl Drop for Process {
             eprintln!("--- {} said:\n{}", self.name, self.stderr.text());
         }
     }
+}
+
+/// How long each thread of a process has waited for a processor so far: what a busy machine adds to
+/// what the thread does. Empty where the system does not say.
+pub fn waited_for_cpu(id: u32) -> BTreeMap<OsString, Duration> {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let waited =
+        |task: std::fs::DirEntry| Some((task.file_name(), waited(&task.path().join("schedstat"))?));
+    tasks.filter_map(waited).collect()
+}
+
+/// The same for this thread alone.
+pub fn this_thread_waited_for_cpu() -> Duration {
+    waited(Path::new("/proc/thread-self/schedstat")).unwrap_or_default()
+}
+
+/// The second field: nanoseconds on a run queue.
+fn waited(schedstat: &Path) -> Option<Duration> {
+    let text = std::fs::read_to_string(schedstat).ok()?;
+    text.split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
+        .map(Duration::from_nanos)
 }
 
 /// Runs a command to its end.
