@@ -93,7 +93,10 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Answer, Error> {
 
     say("2/4 compile: every session, new text of the same lengths and the same prefix sharing");
     let compiled = truetape_compiler::compile::compile(&compile_options(&args.out)?)?;
-    say(&format!("    set {}@{}", compiled.manifest.name, compiled.manifest.digest));
+    say(&format!(
+        "    set {}@{}",
+        compiled.manifest.name, compiled.manifest.digest
+    ));
 
     say("3/4 replay: the set against another engine, on the recorded schedule");
     let tested = runtime.block_on(truetape_stub::engine::start(engine_config()?))?;
@@ -101,7 +104,10 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Answer, Error> {
     truetape_replay::run(replay_args(&compiled.dir, &target, &args.out.join("run"))?)?;
     runtime.block_on(tested.shutdown());
 
-    say(&format!("4/4 done: {0}/capture, {0}/sets, {0}/run", args.out.display()));
+    say(&format!(
+        "4/4 done: {0}/capture, {0}/sets, {0}/run",
+        args.out.display()
+    ));
     // The demo shows a report; what it says of a busy machine is not a failure of the demo.
     Ok(Answer::Yes)
 }
@@ -119,7 +125,10 @@ async fn record(upstream: &str, capture: &Path, seed: u64) -> Result<(), Error> 
     if ledger.balances() && ledger.rows() == sent.requests {
         return Ok(());
     }
-    Err(Error::Unaccounted(format!("{} sent, {ledger:?}", sent.requests)))
+    Err(Error::Unaccounted(format!(
+        "{} sent, {ledger:?}",
+        sent.requests
+    )))
 }
 
 fn say(line: &str) {
@@ -128,7 +137,10 @@ fn say(line: &str) {
 }
 
 fn io(path: &Path, cause: std::io::Error) -> Error {
-    Error::Io { path: path.display().to_string(), cause }
+    Error::Io {
+        path: path.display().to_string(),
+        cause,
+    }
 }
 
 fn prepare(out: &Path) -> Result<(), Error> {
@@ -149,12 +161,29 @@ fn typed<A: Args>(flags: &[&str]) -> Result<A, clap::Error> {
 fn record_args(upstream: &str, capture: &Path) -> Result<RecordArgs, clap::Error> {
     let out = capture.display().to_string();
     let loopback = "127.0.0.1:0";
-    typed(&["--listen", loopback, "--admin", loopback, "--upstream", upstream, "--out", &out])
+    typed(&[
+        "--listen",
+        loopback,
+        "--admin",
+        loopback,
+        "--upstream",
+        upstream,
+        "--out",
+        &out,
+    ])
 }
 
 fn replay_args(set: &Path, target: &str, run: &Path) -> Result<ReplayArgs, clap::Error> {
     let (set, run) = (set.display().to_string(), run.display().to_string());
-    typed(&[&set, "--target", target, "--out", &run, "--fail-on", "never"])
+    typed(&[
+        &set,
+        "--target",
+        target,
+        "--out",
+        &run,
+        "--fail-on",
+        "never",
+    ])
 }
 
 fn engine_config() -> Result<truetape_stub::engine::config::Config, Error> {

@@ -8,8 +8,10 @@ use std::process::ExitCode;
 use truetape_schemas::blame::{Answer, Blamed};
 
 /// The version, with the formats this build writes.
-const VERSION: &str =
-    concat!(env!("CARGO_PKG_VERSION"), " (capture/1 set/1 run/1 report/1)");
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (capture/1 set/1 run/1 report/1)"
+);
 
 /// Record LLM inference traffic, compile it into replay sets, replay them, and say how far the
 /// replay is from production.

@@ -190,7 +190,10 @@ impl CallerKey {
     /// A key of this process: two ids carry 148 random bits.
     pub fn random() -> Self {
         let seed = format!("{}{}", new_exchange_id(), new_exchange_id());
-        Self(blake3::derive_key("truetape 2026 caller key v1", seed.as_bytes()))
+        Self(blake3::derive_key(
+            "truetape 2026 caller key v1",
+            seed.as_bytes(),
+        ))
     }
 
     /// What stands for the caller with these credentials; unknown for a caller without any.

@@ -9,7 +9,10 @@ pub mod footer;
 pub mod v1;
 
 /// The format that this build writes.
-pub const FORMAT: Format = Format { name: "capture", version: 1 };
+pub const FORMAT: Format = Format {
+    name: "capture",
+    version: 1,
+};
 
 /// Ends the name of a sealed segment: footer written, synced, renamed.
 pub const SEGMENT_SUFFIX: &str = ".parquet";
@@ -97,7 +100,10 @@ pub enum ParseStatus {
 
 /// One HTTP request and what came back, as seen by the proxy. See [`v1::COLUMNS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "every field is a column, documented in v1::COLUMNS")]
+#[expect(
+    missing_docs,
+    reason = "every field is a column, documented in v1::COLUMNS"
+)]
 pub struct Exchange {
     pub exchange_id: String,
     pub proxy_id: String,

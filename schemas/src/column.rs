@@ -102,12 +102,22 @@ impl Kind {
 impl Column {
     /// A column whose value is always known.
     pub const fn required(name: &'static str, kind: Kind, doc: &'static str) -> Self {
-        Self { name, kind, nullable: false, doc }
+        Self {
+            name,
+            kind,
+            nullable: false,
+            doc,
+        }
     }
 
     /// A column whose value may be unknown: NULL, never 0.
     pub const fn optional(name: &'static str, kind: Kind, doc: &'static str) -> Self {
-        Self { name, kind, nullable: true, doc }
+        Self {
+            name,
+            kind,
+            nullable: true,
+            doc,
+        }
     }
 
     pub(crate) fn field(&self) -> FieldRef {

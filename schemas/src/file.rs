@@ -61,10 +61,16 @@ impl Format {
     pub fn gate(&self, subject: &str, found: Option<&str>) -> Result<(), Error> {
         let newest = self.to_string();
         let Some(found) = found else {
-            return Err(Error::NotOurs { subject: subject.to_owned(), wanted: newest });
+            return Err(Error::NotOurs {
+                subject: subject.to_owned(),
+                wanted: newest,
+            });
         };
         let Some((name, version)) = found.split_once('/') else {
-            return Err(Error::NotOurs { subject: subject.to_owned(), wanted: newest });
+            return Err(Error::NotOurs {
+                subject: subject.to_owned(),
+                wanted: newest,
+            });
         };
         let version: u32 = version.parse().unwrap_or(u32::MAX);
         if name != self.name {
@@ -97,16 +103,29 @@ pub trait Row: Serialize + DeserializeOwned {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message is its documentation")]
 pub enum Error {
-    #[error("{subject}: format {found} is newer than this build reads ({newest}); upgrade truetape")]
-    FormatTooNew { subject: String, found: String, newest: String },
+    #[error(
+        "{subject}: format {found} is newer than this build reads ({newest}); upgrade truetape"
+    )]
+    FormatTooNew {
+        subject: String,
+        found: String,
+        newest: String,
+    },
     #[error("{subject}: is {found}, expected {wanted}")]
-    WrongFormat { subject: String, found: String, wanted: String },
+    WrongFormat {
+        subject: String,
+        found: String,
+        wanted: String,
+    },
     #[error("{subject}: carries no format version, expected {wanted}; was it written by truetape?")]
     NotOurs { subject: String, wanted: String },
     #[error("{subject}: not a readable Parquet file: {cause}")]
     Unreadable { subject: String, cause: String },
     #[error("{subject}: {cause}")]
-    Io { subject: String, cause: std::io::Error },
+    Io {
+        subject: String,
+        cause: std::io::Error,
+    },
     #[error("{subject}: could not encode rows: {cause}")]
     Encode { subject: String, cause: String },
     #[error("{subject}: {problem}")]
@@ -116,12 +135,18 @@ pub enum Error {
 impl Error {
     /// An I/O error about a path.
     pub fn io(path: &Path, cause: std::io::Error) -> Self {
-        Self::Io { subject: path.display().to_string(), cause }
+        Self::Io {
+            subject: path.display().to_string(),
+            cause,
+        }
     }
 
     /// Content that cannot be used, about a path.
     pub fn invalid(path: &Path, problem: impl Into<String>) -> Self {
-        Self::Invalid { subject: path.display().to_string(), problem: problem.into() }
+        Self::Invalid {
+            subject: path.display().to_string(),
+            problem: problem.into(),
+        }
     }
 }
 
@@ -174,7 +199,14 @@ impl<T: Row> Writer<T> {
         let fields = schema.fields().to_vec();
         let writer = ArrowWriter::try_new(file, schema.into(), Some(properties(T::columns())))
             .map_err(|cause| encode_error(path, &cause))?;
-        Ok(Self { path: path.to_owned(), aside, fields, writer, rows: 0, row: PhantomData })
+        Ok(Self {
+            path: path.to_owned(),
+            aside,
+            fields,
+            writer,
+            rows: 0,
+            row: PhantomData,
+        })
     }
 
     /// Adds rows; they are durable only after [`Writer::finish`].
@@ -184,37 +216,53 @@ impl<T: Row> Writer<T> {
         }
         let batch = serde_arrow::to_record_batch(&self.fields, &rows)
             .map_err(|cause| encode_error(&self.path, &cause))?;
-        self.writer.write(&batch).map_err(|cause| self.io_or_encode(&cause))?;
+        self.writer
+            .write(&batch)
+            .map_err(|cause| self.io_or_encode(&cause))?;
         self.rows += rows.len() as u64;
         if self.bytes_in_progress() >= ROW_GROUP_BYTES_MAX {
-            self.writer.flush().map_err(|cause| self.io_or_encode(&cause))?;
+            self.writer
+                .flush()
+                .map_err(|cause| self.io_or_encode(&cause))?;
         }
         Ok(())
     }
 
     /// Bytes held in memory for the row group in progress.
     pub fn bytes_in_progress(&self) -> usize {
-        self.writer.in_progress_size().max(self.writer.memory_size())
+        self.writer
+            .in_progress_size()
+            .max(self.writer.memory_size())
     }
 
     /// Writes the footer, syncs, renames, syncs the directory.
     pub fn finish(mut self, footer: &[(String, String)]) -> Result<Sealed, Error> {
-        self.writer.append_key_value_metadata(KeyValue::new(
-            FORMAT_KEY.to_owned(),
-            T::FORMAT.to_string(),
-        ));
+        self.writer
+            .append_key_value_metadata(KeyValue::new(FORMAT_KEY.to_owned(), T::FORMAT.to_string()));
         for (key, value) in footer {
-            self.writer.append_key_value_metadata(KeyValue::new(key.clone(), value.clone()));
+            self.writer
+                .append_key_value_metadata(KeyValue::new(key.clone(), value.clone()));
         }
         let path = self.path.clone();
-        let file = self.writer.into_inner().map_err(|cause| match io_cause(&cause) {
-            Some(io) => Error::io(&path, io),
-            None => encode_error(&path, &cause),
-        })?;
-        file.sync_all().map_err(|cause| Error::io(&self.aside, cause))?;
-        let bytes = file.metadata().map_err(|cause| Error::io(&self.aside, cause))?.len();
+        let file = self
+            .writer
+            .into_inner()
+            .map_err(|cause| match io_cause(&cause) {
+                Some(io) => Error::io(&path, io),
+                None => encode_error(&path, &cause),
+            })?;
+        file.sync_all()
+            .map_err(|cause| Error::io(&self.aside, cause))?;
+        let bytes = file
+            .metadata()
+            .map_err(|cause| Error::io(&self.aside, cause))?
+            .len();
         rename_durably(&self.aside, &self.path)?;
-        Ok(Sealed { path: self.path, rows: self.rows, bytes })
+        Ok(Sealed {
+            path: self.path,
+            rows: self.rows,
+            bytes,
+        })
     }
 
     fn io_or_encode(&self, cause: &parquet::errors::ParquetError) -> Error {
@@ -226,14 +274,22 @@ impl<T: Row> Writer<T> {
 }
 
 fn encode_error(path: &Path, cause: &dyn std::fmt::Display) -> Error {
-    Error::Encode { subject: path.display().to_string(), cause: cause.to_string() }
+    Error::Encode {
+        subject: path.display().to_string(),
+        cause: cause.to_string(),
+    }
 }
 
 /// A full disk must be told apart from a bug: it is the host's problem.
 fn io_cause(error: &parquet::errors::ParquetError) -> Option<std::io::Error> {
-    let parquet::errors::ParquetError::External(inner) = error else { return None };
+    let parquet::errors::ParquetError::External(inner) = error else {
+        return None;
+    };
     let io = inner.downcast_ref::<std::io::Error>()?;
-    Some(io.raw_os_error().map_or_else(|| io.kind().into(), std::io::Error::from_raw_os_error))
+    Some(
+        io.raw_os_error()
+            .map_or_else(|| io.kind().into(), std::io::Error::from_raw_os_error),
+    )
 }
 
 fn aside(path: &Path) -> PathBuf {
@@ -255,7 +311,9 @@ pub fn sync_parent(path: &Path) -> Result<(), Error> {
         _ => Path::new("."),
     };
     let directory = File::open(parent).map_err(|cause| Error::io(parent, cause))?;
-    directory.sync_all().map_err(|cause| Error::io(parent, cause))
+    directory
+        .sync_all()
+        .map_err(|cause| Error::io(parent, cause))
 }
 
 /// Writes bytes to a file that appears whole or not at all.
@@ -263,7 +321,8 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     use std::io::Write as _;
     let aside = aside(path);
     let mut file = File::create(&aside).map_err(|cause| Error::io(&aside, cause))?;
-    file.write_all(bytes).map_err(|cause| Error::io(&aside, cause))?;
+    file.write_all(bytes)
+        .map_err(|cause| Error::io(&aside, cause))?;
     file.sync_all().map_err(|cause| Error::io(&aside, cause))?;
     rename_durably(&aside, path)
 }
@@ -323,7 +382,13 @@ impl<T: Row> Reader<T> {
             .with_batch_size(batch_rows)
             .build()
             .map_err(|cause| unreadable(&cause))?;
-        Ok(Self { subject, batches, footer, rows, row: PhantomData })
+        Ok(Self {
+            subject,
+            batches,
+            footer,
+            rows,
+            row: PhantomData,
+        })
     }
 
     /// Rows in the file.
@@ -354,7 +419,10 @@ impl<T: Row> Iterator for Reader<T> {
         let rows = batch
             .map_err(|cause| cause.to_string())
             .and_then(|batch| serde_arrow::from_record_batch(&batch).map_err(|e| e.to_string()));
-        Some(rows.map_err(|cause| Error::Unreadable { subject: self.subject.clone(), cause }))
+        Some(rows.map_err(|cause| Error::Unreadable {
+            subject: self.subject.clone(),
+            cause,
+        }))
     }
 }
 
@@ -384,7 +452,11 @@ mod tests {
             (1_000, 400_000_000, 83),
             (2, u64::MAX, 1),
         ] {
-            assert_eq!(batch_rows(rows, bytes), wanted, "{rows} rows of {bytes} bytes");
+            assert_eq!(
+                batch_rows(rows, bytes),
+                wanted,
+                "{rows} rows of {bytes} bytes"
+            );
         }
     }
 }

@@ -6,7 +6,10 @@ use crate::file::Format;
 use serde::{Deserialize, Serialize};
 
 /// The format that this build writes.
-pub const FORMAT: Format = Format { name: "report", version: 1 };
+pub const FORMAT: Format = Format {
+    name: "report",
+    version: 1,
+};
 
 /// What a comparison came to. Missing evidence is UNKNOWN, never PASS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -12,7 +12,10 @@ use std::path::Path;
 pub mod v1;
 
 /// The format that this build writes.
-pub const FORMAT: Format = Format { name: "run", version: 1 };
+pub const FORMAT: Format = Format {
+    name: "run",
+    version: 1,
+};
 
 /// What the run was, and whether it can be trusted.
 pub const RUN: &str = "run.json";
@@ -25,7 +28,10 @@ pub const REPORT: &str = "report.md";
 
 /// One dispatch of a run. See [`v1::COLUMNS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "every field is a column, documented in v1::COLUMNS")]
+#[expect(
+    missing_docs,
+    reason = "every field is a column, documented in v1::COLUMNS"
+)]
 pub struct Dispatch {
     pub turn_id: i64,
     pub session: String,
@@ -152,7 +158,10 @@ pub fn open(dir: &Path) -> Result<Run, Error> {
     let bytes = std::fs::read(&path).map_err(|cause| Error::io(&path, cause))?;
     let value: serde_json::Value = serde_json::from_slice(&bytes)
         .map_err(|cause| Error::invalid(&path, format!("not JSON: {cause}")))?;
-    FORMAT.gate(&path.display().to_string(), value.get("format").and_then(|f| f.as_str()))?;
+    FORMAT.gate(
+        &path.display().to_string(),
+        value.get("format").and_then(|f| f.as_str()),
+    )?;
     serde_json::from_value(value).map_err(|cause| Error::invalid(&path, cause.to_string()))
 }
 

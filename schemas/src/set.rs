@@ -11,7 +11,10 @@ pub mod store;
 pub mod v1;
 
 /// The format that this build writes.
-pub const FORMAT: Format = Format { name: "set", version: 1 };
+pub const FORMAT: Format = Format {
+    name: "set",
+    version: 1,
+};
 
 /// What a turn is besides an ordinary one. All of them are load, and all are replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -30,7 +33,10 @@ pub enum TurnKind {
 
 /// One turn of a replay set. See [`v1::TURN_COLUMNS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "every field is a column, documented in v1::TURN_COLUMNS")]
+#[expect(
+    missing_docs,
+    reason = "every field is a column, documented in v1::TURN_COLUMNS"
+)]
 pub struct Turn {
     pub turn_id: i64,
     pub session: String,
@@ -109,7 +115,10 @@ pub enum ContentKind {
 
 /// One content-addressed part; shared history is stored once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "every field is a column, documented in v1::CONTENT_COLUMNS")]
+#[expect(
+    missing_docs,
+    reason = "every field is a column, documented in v1::CONTENT_COLUMNS"
+)]
 pub struct Content {
     pub content_id: String,
     pub kind: ContentKind,

@@ -6,10 +6,15 @@ use serde::{Deserialize, Serialize};
 ///
 /// Everything else in the product is an offset from a monotonic clock: a wall
 /// clock that steps must not make a duration negative.
-#[expect(clippy::disallowed_methods, reason = "this is the one reading of wall time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one reading of wall time"
+)]
 pub fn wall_now_us() -> i64 {
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since_epoch.map_or(0, |duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX))
+    since_epoch.map_or(0, |duration| {
+        i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+    })
 }
 
 /// Formats an instant as RFC 3339 in UTC, with six digits after the second.
@@ -22,7 +27,9 @@ pub fn format_utc(epoch_us: i64) -> String {
 
 /// Parses RFC 3339, with any zone offset, to microseconds since the Unix epoch.
 pub fn parse_utc(text: &str) -> Option<i64> {
-    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
+    text.parse::<jiff::Timestamp>()
+        .ok()
+        .map(jiff::Timestamp::as_microsecond)
 }
 
 /// One reading of both clocks at once: ties a capture's offsets to wall time.

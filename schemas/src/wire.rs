@@ -19,8 +19,8 @@ mod facts;
 mod json;
 pub mod limits;
 mod line;
-mod openai;
 mod message;
+mod openai;
 mod request;
 mod response;
 

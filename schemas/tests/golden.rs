@@ -18,7 +18,9 @@ use truetape_schemas::set::{self, Content, Turn};
 use truetape_schemas::time::ClockAnchor;
 
 fn testdata(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(name)
 }
 
 fn blessing() -> bool {
@@ -55,10 +57,16 @@ fn columns_have_not_changed() {
 fn the_spec_quotes_the_columns_it_specifies() {
     for (name, columns) in FORMATS {
         let page = name.split('.').next().unwrap_or(name);
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("spec").join(format!("{page}.md"));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("spec")
+            .join(format!("{page}.md"));
         let spec = std::fs::read_to_string(&path).unwrap();
         let table = render(columns);
-        assert!(spec.contains(&table), "{} is out of date; it must quote:\n{table}", path.display());
+        assert!(
+            spec.contains(&table),
+            "{} is out of date; it must quote:\n{table}",
+            path.display()
+        );
     }
 }
 
@@ -86,8 +94,14 @@ fn exchanges() -> Vec<Exchange> {
         model: Some("m".into()),
         stream: Some(true),
         request_headers: vec![
-            Header { name: "X-Tag".into(), value: "one".into() },
-            Header { name: "X-Tag".into(), value: "two".into() },
+            Header {
+                name: "X-Tag".into(),
+                value: "one".into(),
+            },
+            Header {
+                name: "X-Tag".into(),
+                value: "two".into(),
+            },
         ],
         request_body: Some(vec![0, 255, b'{']),
         request_bytes: Some(3),
@@ -110,7 +124,11 @@ fn exchanges() -> Vec<Exchange> {
         token_event_offsets_us: Some(vec![]),
         block_tokens: Some(16),
         block_hashes: Some(vec![u64::MAX, 1 << 63, 0]),
-        segments: Some(vec![Segment { role: "user".into(), bytes: 3, hash: u64::MAX }]),
+        segments: Some(vec![Segment {
+            role: "user".into(),
+            bytes: 3,
+            hash: u64::MAX,
+        }]),
         session_key: Some("s".into()),
         session_rule: Some("header".into()),
         outcome: Outcome::ClientAborted,
@@ -122,8 +140,16 @@ fn exchanges() -> Vec<Exchange> {
 
 fn footer() -> Footer {
     Footer {
-        ledger: Some(Ledger { offered: 2, recorded: 1, degraded: 1, ..Ledger::default() }),
-        clock_anchors: vec![ClockAnchor { wall_us: 1_767_323_045_111_456, mono_us: 0 }],
+        ledger: Some(Ledger {
+            offered: 2,
+            recorded: 1,
+            degraded: 1,
+            ..Ledger::default()
+        }),
+        clock_anchors: vec![ClockAnchor {
+            wall_us: 1_767_323_045_111_456,
+            mono_us: 0,
+        }],
         sampling_rate: Some(1.0),
         tool_version: Some("0.1.0".into()),
         ..Footer::default()
@@ -146,11 +172,26 @@ fn survives<T: Row + PartialEq + std::fmt::Debug>(rows: &[T]) {
 #[test]
 fn rows_survive_the_round_trip() {
     survives(&exchanges());
-    survives(&[Turn::default(), Turn { depends_on: vec![0], parent: Some(0), ..Turn::default() }]);
-    survives(&[Content { body: vec![0, 1, 255], tokens: Some(1), ..Content::default() }]);
+    survives(&[
+        Turn::default(),
+        Turn {
+            depends_on: vec![0],
+            parent: Some(0),
+            ..Turn::default()
+        },
+    ]);
+    survives(&[Content {
+        body: vec![0, 1, 255],
+        tokens: Some(1),
+        ..Content::default()
+    }]);
     survives(&[
         Dispatch::default(),
-        Dispatch { outcome: Some(Outcome::Complete), conn_reused: Some(true), ..Dispatch::default() },
+        Dispatch {
+            outcome: Some(Outcome::Complete),
+            conn_reused: Some(true),
+            ..Dispatch::default()
+        },
     ]);
     survives::<Exchange>(&[]);
 }
@@ -173,19 +214,30 @@ fn a_newer_format_is_refused_by_name() {
         exchange_id: String,
     }
     impl Row for Future {
-        const FORMAT: truetape_schemas::file::Format =
-            truetape_schemas::file::Format { name: "capture", version: 99 };
+        const FORMAT: truetape_schemas::file::Format = truetape_schemas::file::Format {
+            name: "capture",
+            version: 99,
+        };
         fn columns() -> &'static [Column] {
             &capture::v1::COLUMNS[..1]
         }
     }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("future.parquet");
-    write(&path, &[Future { exchange_id: "x".into() }], &[]);
+    write(
+        &path,
+        &[Future {
+            exchange_id: "x".into(),
+        }],
+        &[],
+    );
     let error = Reader::<Exchange>::open(&path).unwrap_err();
     let said = error.to_string();
     assert!(matches!(error, Error::FormatTooNew { .. }), "{said}");
-    assert!(said.contains("capture/99") && said.contains("capture/1"), "{said}");
+    assert!(
+        said.contains("capture/99") && said.contains("capture/1"),
+        "{said}"
+    );
     let error = Reader::<Turn>::open(&path).unwrap_err();
     assert!(matches!(error, Error::WrongFormat { .. }), "{error}");
 }
@@ -209,7 +261,11 @@ fn a_nullable_column_that_an_older_file_lacks_is_null() {
     }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("older.parquet");
-    let older = Older { content_id: "c".into(), kind: "text".into(), body: vec![7] };
+    let older = Older {
+        content_id: "c".into(),
+        kind: "text".into(),
+        body: vec![7],
+    };
     write(&path, &[older], &[]);
     let rows = Reader::<Content>::open(&path).unwrap().read_all().unwrap();
     assert_eq!((rows[0].tokens, rows[0].body.as_slice()), (None, &[7][..]));
@@ -224,7 +280,13 @@ fn a_torn_or_foreign_file_is_an_error_and_not_a_panic() {
     for cut in [0, 1, 4, whole.len() / 2, whole.len() - 1] {
         let torn = dir.path().join("torn.parquet");
         std::fs::write(&torn, &whole[..cut]).unwrap();
-        assert!(matches!(Reader::<Exchange>::open(&torn), Err(Error::Unreadable { .. })), "{cut}");
+        assert!(
+            matches!(
+                Reader::<Exchange>::open(&torn),
+                Err(Error::Unreadable { .. })
+            ),
+            "{cut}"
+        );
     }
     assert!(Reader::<Exchange>::open(&dir.path().join("none.parquet")).is_err());
     assert_eq!(FORMAT_KEY, "format");

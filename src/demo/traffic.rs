@@ -60,7 +60,9 @@ async fn converse(client: &Client, session: &Session) -> Sent {
         sent.requests += 1;
         sent.answered += u64::from(answer.facts.outcome == Outcome::Complete);
         // Without an answer there is nothing to continue from, as for a real user.
-        let Some(message) = answer.facts.assistant_message() else { break };
+        let Some(message) = answer.facts.assistant_message() else {
+            break;
+        };
         history.push(message);
     }
     sent
@@ -68,7 +70,9 @@ async fn converse(client: &Client, session: &Session) -> Sent {
 
 /// A tool answers the call before it; a person just speaks.
 fn next_message(history: &[Value], turn: &Turn) -> Value {
-    let call = history.last().and_then(|message| message.pointer("/tool_calls/0/id"));
+    let call = history
+        .last()
+        .and_then(|message| message.pointer("/tool_calls/0/id"));
     match call {
         Some(id) => json!({"role": "tool", "tool_call_id": id, "content": turn.text}),
         None => json!({"role": "user", "content": turn.text}),
@@ -82,9 +86,11 @@ fn request(session: &Session, history: &[Value], turn: &Turn, calls_tool: bool) 
             let body = json!({"prompt": prompt});
             ("/v1/completions", Dialect::OpenaiCompletions, body)
         }
-        Kind::Chat | Kind::Agent => {
-            ("/v1/chat/completions", Dialect::OpenaiChat, json!({"messages": history}))
-        }
+        Kind::Chat | Kind::Agent => (
+            "/v1/chat/completions",
+            Dialect::OpenaiChat,
+            json!({"messages": history}),
+        ),
     };
     let mut body = body;
     body["model"] = MODEL.into();
@@ -96,7 +102,10 @@ fn request(session: &Session, history: &[Value], turn: &Turn, calls_tool: bool) 
         body["tool_choice"] = if calls_tool { "required" } else { "none" }.into();
     }
     let mut headers = http::HeaderMap::new();
-    headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    headers.insert(
+        http::header::CONTENT_TYPE,
+        http::HeaderValue::from_static("application/json"),
+    );
     if let Ok(key) = http::HeaderValue::from_str(&session.key) {
         headers.insert(SESSION_HEADER, key);
     }

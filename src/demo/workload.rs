@@ -60,11 +60,16 @@ pub(crate) fn system_prompts() -> [String; 3] {
     let about = |who: &str, rules: usize| {
         let mut text = format!("You are {who}. Follow these rules.");
         for rule in 1..=rules {
-            text += &format!(" Rule {rule}: answer briefly, say what you know and how you know it.");
+            text +=
+                &format!(" Rule {rule}: answer briefly, say what you know and how you know it.");
         }
         text
     };
-    [about("a support assistant", 12), about("a writing assistant", 30), about("an agent", 60)]
+    [
+        about("a support assistant", 12),
+        about("a writing assistant", 30),
+        about("an agent", 60),
+    ]
 }
 
 /// Decides the whole workload. The same seed gives the same workload, always.
@@ -88,12 +93,21 @@ fn session(index: usize, dice: &mut Dice) -> Session {
     };
     let start = Duration::from_secs_f64(start_s(dice));
     let turns = (0..turn_count).map(|_| turn(kind, dice)).collect();
-    Session { key: format!("demo-{index:03}"), start, kind, system_prompt_index, turns }
+    Session {
+        key: format!("demo-{index:03}"),
+        start,
+        kind,
+        system_prompt_index,
+        turns,
+    }
 }
 
 fn start_s(dice: &mut Dice) -> f64 {
     if dice.unit() < 0.5 {
-        let burst = BURSTS_AT.get(dice.below(BURSTS_AT.len())).copied().unwrap_or_default();
+        let burst = BURSTS_AT
+            .get(dice.below(BURSTS_AT.len()))
+            .copied()
+            .unwrap_or_default();
         return burst + dice.unit() * BURST_SPREAD_S;
     }
     dice.unit() * STARTS_FOR.as_secs_f64()
@@ -102,8 +116,14 @@ fn start_s(dice: &mut Dice) -> f64 {
 fn turn(kind: Kind, dice: &mut Dice) -> Turn {
     // Lengths are heavy-tailed: most prompts are short, and a few hold most of the tokens.
     let (words, think_s) = match kind {
-        Kind::Chat => (8.0 * (1.2 * dice.normal()).exp(), 0.15 + 0.4 * dice.exponential()),
-        Kind::Agent => (30.0 * (0.8 * dice.normal()).exp(), 0.05 + 0.1 * dice.exponential()),
+        Kind::Chat => (
+            8.0 * (1.2 * dice.normal()).exp(),
+            0.15 + 0.4 * dice.exponential(),
+        ),
+        Kind::Agent => (
+            30.0 * (0.8 * dice.normal()).exp(),
+            0.05 + 0.1 * dice.exponential(),
+        ),
         Kind::Document => (900.0 * (0.6 * dice.normal()).exp(), 0.0),
     };
     let max_tokens = 16 + u32::try_from(dice.below(112)).unwrap_or(0);
@@ -143,7 +163,12 @@ impl Dice {
         ];
         let mut text = String::new();
         for _ in 0..count as usize {
-            text.push_str(WORDS.get(self.below(WORDS.len())).copied().unwrap_or_default());
+            text.push_str(
+                WORDS
+                    .get(self.below(WORDS.len()))
+                    .copied()
+                    .unwrap_or_default(),
+            );
             text.push(' ');
         }
         text
@@ -165,9 +190,20 @@ mod tests {
         let sessions = sessions(1);
         assert_eq!(sessions.len(), SESSION_COUNT);
         for kind in [Kind::Chat, Kind::Agent, Kind::Document] {
-            assert!(sessions.iter().any(|session| session.kind == kind), "{kind:?}");
+            assert!(
+                sessions.iter().any(|session| session.kind == kind),
+                "{kind:?}"
+            );
         }
-        assert!(sessions.iter().all(|s| s.start <= STARTS_FOR + Duration::from_secs(1)));
-        assert!(sessions.windows(2).all(|pair| pair[0].start <= pair[1].start));
+        assert!(
+            sessions
+                .iter()
+                .all(|s| s.start <= STARTS_FOR + Duration::from_secs(1))
+        );
+        assert!(
+            sessions
+                .windows(2)
+                .all(|pair| pair[0].start <= pair[1].start)
+        );
     }
 }

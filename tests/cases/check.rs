@@ -135,10 +135,15 @@ fn one_key(
         let tolerance = tolerance(case, one, key, allowed_ms(one, findings));
         findings.keys += 1;
         if !holds(relation, want, got, tolerance) {
-            let got = shorten(got);
+            let (place, got) = (place(one, key), shorten(got));
+            let within = if tolerance > 0.0 {
+                format!(" +- {tolerance:.1}")
+            } else {
+                String::new()
+            };
             findings
                 .wrong
-                .push(format!("{}: got {got}, wanted {want}", place(one, key)));
+                .push(format!("{place}: got {got}, wanted {want}{within}"));
         }
     }
     if !told {

@@ -19,7 +19,7 @@ const PERIOD: Duration = Duration::from_millis(2);
 const NOTED: Duration = Duration::from_millis(1);
 
 /// What is allowed for at most.
-pub(crate) const ALLOWED_MS_MAX: f64 = 300.0;
+pub(crate) const ALLOWED_MS_MAX: f64 = 500.0;
 
 /// Wakes that were late, and by how much.
 type Late = Arc<Mutex<Vec<(Instant, Duration)>>>;

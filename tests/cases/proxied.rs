@@ -219,7 +219,7 @@ pub(crate) struct Sides<'a> {
 pub(crate) fn seen(sides: &Sides<'_>, recorded: &Recorded) -> Seen {
     let mut seen = Seen::new(sides.name, "proxy");
     seen.faults.extend(recorded.faults.iter().cloned());
-    seen.waited_ms = recorded.waited_ms;
+    seen.waited_ms = recorded.waited_ms + sides.record.waited.as_secs_f64() * 1e3;
     wire_values(&mut seen, sides);
     seen.put("rows", recorded.rows.len());
     let Some(row) = recorded.rows.first() else {

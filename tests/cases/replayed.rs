@@ -28,7 +28,7 @@ pub(crate) fn by_client(case: &Case, variant: &Variant) -> Result<Seen, String> 
     let record = upstream.await_finished(0, WITHIN);
     let late = Lateness::of(&record, &variant.nominal_ms, anchor);
     let mut seen = Seen::new(&variant.name, BY);
-    seen.waited_ms = waited.as_secs_f64() * 1e3;
+    seen.waited_ms = (waited + record.waited).as_secs_f64() * 1e3;
     let moments = moments(&exchanged, anchor);
     seen.faults.extend(moments.faults());
     for (key, value) in moments.values(&late) {

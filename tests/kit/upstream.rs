@@ -113,6 +113,8 @@ pub struct Record {
     pub first_byte_at: Instant,
     /// When it was fully read: zero of the schedule.
     pub read_at: Instant,
+    /// How long this server's own threads waited for a processor before they had read it.
+    pub waited: Duration,
     /// When the head went out.
     pub head_at: Option<Instant>,
     /// For each step that was done, in order: when its bytes were handed to the kernel.

@@ -48,18 +48,35 @@ impl Footer {
                 pairs.push((key.to_owned(), value));
             }
         };
-        put(LEDGER, self.ledger.as_ref().and_then(|ledger| serde_json::to_string(ledger).ok()));
+        put(
+            LEDGER,
+            self.ledger
+                .as_ref()
+                .and_then(|ledger| serde_json::to_string(ledger).ok()),
+        );
         if !self.clock_anchors.is_empty() {
-            put(CLOCK_ANCHORS, serde_json::to_string(&self.clock_anchors).ok());
+            put(
+                CLOCK_ANCHORS,
+                serde_json::to_string(&self.clock_anchors).ok(),
+            );
         }
         put(PROXY_CONFIG_DIGEST, self.proxy_config_digest.clone());
-        put(SAMPLING_RATE, self.sampling_rate.map(|rate| rate.to_string()));
+        put(
+            SAMPLING_RATE,
+            self.sampling_rate.map(|rate| rate.to_string()),
+        );
         put(SAMPLING_SALT, self.sampling_salt.clone());
         put(REDACTION_PROFILE, self.redaction_profile.clone());
         if !self.import_losses.is_empty() {
-            put(IMPORT_LOSSES, serde_json::to_string(&self.import_losses).ok());
+            put(
+                IMPORT_LOSSES,
+                serde_json::to_string(&self.import_losses).ok(),
+            );
         }
-        put(CLOCK_RESOLUTION_US, self.clock_resolution_us.map(|us| us.to_string()));
+        put(
+            CLOCK_RESOLUTION_US,
+            self.clock_resolution_us.map(|us| us.to_string()),
+        );
         put(TOOL_VERSION, self.tool_version.clone());
         pairs
     }
@@ -70,7 +87,9 @@ impl Footer {
             pairs: &BTreeMap<String, String>,
             key: &str,
         ) -> Option<T> {
-            pairs.get(key).and_then(|text| serde_json::from_str(text).ok())
+            pairs
+                .get(key)
+                .and_then(|text| serde_json::from_str(text).ok())
         }
         Self {
             ledger: json(pairs, LEDGER),

@@ -96,7 +96,10 @@ pub fn manifest(dir: &Path) -> Result<Manifest, Error> {
     let value: serde_json::Value = serde_json::from_slice(&bytes)
         .map_err(|cause| Error::invalid(&path, format!("not JSON: {cause}")))?;
     // The gate comes before the fields: a newer manifest must be refused by name, not by a field.
-    FORMAT.gate(&path.display().to_string(), value.get("format").and_then(|f| f.as_str()))?;
+    FORMAT.gate(
+        &path.display().to_string(),
+        value.get("format").and_then(|f| f.as_str()),
+    )?;
     serde_json::from_value(value).map_err(|cause| Error::invalid(&path, cause.to_string()))
 }
 
@@ -112,7 +115,11 @@ pub fn content(dir: &Path) -> Result<Reader<Content>, Error> {
 
 /// The digest of a set, over its canonical rows and its recipe.
 pub fn digest(recipe: &serde_json::Value, turns: &[Turn], contents: &[Content]) -> String {
-    digest_of(recipe, turns, contents.iter().map(|part| part.content_id.as_str()))
+    digest_of(
+        recipe,
+        turns,
+        contents.iter().map(|part| part.content_id.as_str()),
+    )
 }
 
 /// The same, for who does not hold the content itself: its names, in order.

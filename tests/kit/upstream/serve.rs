@@ -2,6 +2,7 @@
 
 use super::{Action, Framing, Record, Respond, Script, Shared};
 use crate::http1::{BodyReader, Head, LAST_CHUNK, chunk};
+use crate::process::this_thread_waited_for_cpu;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -15,18 +16,26 @@ pub(super) fn accept(listener: &TcpListener, shared: &Arc<Shared>, respond: &Arc
             return;
         }
         let Ok(stream) = stream else { return };
+        let waited = this_thread_waited_for_cpu();
         stream.set_nodelay(true).expect("a socket option");
         let clone = stream.try_clone().expect("a descriptor");
         shared.streams.lock().expect("no panics").push(clone);
         let (held, respond) = (Arc::clone(shared), Arc::clone(respond));
-        let handle = std::thread::spawn(move || serve(stream, connection, &held, &*respond));
+        let handle =
+            std::thread::spawn(move || serve(stream, connection, waited, &held, &*respond));
         shared.connections.lock().expect("no panics").push(handle);
     }
 }
 
 /// Reads requests until the peer closes. The answer is written by a thread of its own, so that
 /// this one goes on reading and notices a peer that goes away in the middle.
-fn serve(mut stream: TcpStream, connection: usize, shared: &Arc<Shared>, respond: &Respond) {
+fn serve(
+    mut stream: TcpStream,
+    connection: usize,
+    waited: Duration,
+    shared: &Arc<Shared>,
+    respond: &Respond,
+) {
     let mut unread = Vec::new();
     let mut answering: Option<JoinHandle<()>> = None;
     let mut current = None;
@@ -80,6 +89,7 @@ fn serve(mut stream: TcpStream, connection: usize, shared: &Arc<Shared>, respond
         }
         record.body = body.body;
         record.read_at = now;
+        record.waited = waited + this_thread_waited_for_cpu();
         let script = script.unwrap_or_else(|| respond(&record));
         tunnel = script.tunnel;
         let index = {
@@ -120,6 +130,7 @@ fn new_record(connection: usize, head: Head, first_byte_at: Instant) -> Record {
         body: Vec::new(),
         first_byte_at,
         read_at: first_byte_at,
+        waited: Duration::ZERO,
         head_at: None,
         done_at: Vec::new(),
         peer_closed_at: None,

@@ -1,6 +1,6 @@
 use super::*;
-use crate::redact::CallerKey;
 use crate::recorder::Recorder;
+use crate::redact::CallerKey;
 use crate::redact::HeaderText;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
