@@ -7,6 +7,7 @@ use crate::source::{Subject, subject};
 use crate::talk::{self, OutputFormat};
 use crate::{compile, parallel};
 use std::path::{Path, PathBuf};
+use truetape_fidelity::latency::instant_us;
 use truetape_fidelity::mix::MixSet;
 use truetape_fidelity::population::{Population, PopulationTurn};
 use truetape_fidelity::profile::{Options, Profile, profile};
@@ -138,7 +139,7 @@ fn turn(dispatch: &Dispatch, session: u32) -> Option<PopulationTurn> {
     Some(PopulationTurn {
         session,
         arrival_us: sent,
-        end_us: dispatch.end_us.map(|end| sent.saturating_add(end)),
+        end_us: dispatch.end_us.and_then(|end| instant_us(dispatch, end)),
         input_tokens: count(dispatch.input_tokens),
         output_tokens: count(dispatch.output_tokens).filter(|_| complete),
         cached_tokens: count(dispatch.cached_tokens),
@@ -163,4 +164,22 @@ pub fn run(args: ProfileArgs) -> Result<Answer, Error> {
         talk::say(&format!("note: {finding}"));
     }
     Ok(Answer::Yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::turn;
+    use truetape_schemas::run::Dispatch;
+
+    #[test]
+    fn an_answer_ends_after_the_upload_and_its_own_time() {
+        let dispatch = Dispatch {
+            sent_us: Some(1_000),
+            request_end_us: Some(400),
+            end_us: Some(50),
+            ..Dispatch::default()
+        };
+        let turn = turn(&dispatch, 0).unwrap();
+        assert_eq!((turn.arrival_us, turn.end_us), (1_000, Some(1_450)));
+    }
 }
