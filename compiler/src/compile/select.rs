@@ -21,7 +21,8 @@ const CONTEXT: &str = "truetape 2026 permanent random number v1";
 pub(crate) struct Unit {
     /// Its permanent random number.
     pub(crate) u: u64,
-    /// Prompt and generated tokens of all its turns.
+    /// What it costs: prompt and generated tokens of all its turns; its turns where the source
+    /// knows no length at all.
     pub(crate) tokens: u64,
     /// Its turns, retries and probes included.
     pub(crate) turns: usize,
@@ -36,7 +37,7 @@ pub(crate) struct Selected {
     pub(crate) taken: Vec<bool>,
     /// The account of this stage, in turns.
     pub(crate) stage: Stage,
-    /// Share of the source's tokens that was asked for; none for all of them.
+    /// Share of the source's tokens (of its time, for a window) that was asked for; none for all.
     pub(crate) share: Option<f64>,
     /// Share of the source's rate that the set should have, where it is not `share`.
     pub(crate) rate_share: Option<f64>,
@@ -51,7 +52,11 @@ pub(crate) fn select(
     recipe: &Select,
     seed: u64,
 ) -> Result<Selected, Error> {
-    let units = units(rows, sessions, seed);
+    let mut units = units(rows, sessions, seed);
+    let known = tokens_of(units.iter()) > 0;
+    if !known {
+        count_turns(&mut units, recipe)?;
+    }
     let taken = choose(&units, recipe)?;
     let total = tokens_of(units.iter());
     let chosen = || {
@@ -72,14 +77,14 @@ pub(crate) fn select(
         Method::Sessions | Method::All => "not_selected",
     };
     account.leave(reason, rows.len() - turns);
-    let real = tokens as f64 / (total as f64).max(1.0);
     let (share, rate_share) = match recipe.method {
         Method::All => (None, None),
         Method::Sessions => (Some(budget(recipe, total) / (total as f64).max(1.0)), None),
-        // A stretch of time has few of the tokens, at the whole rate.
-        Method::Window => (Some(real), Some(1.0)),
+        // A stretch of time has few of the tokens, at the whole rate. What was asked for is its
+        // part of the time: with the tokens that it happens to hold, no window could be wrong.
+        Method::Window => (Some(window_share(recipe, span_us(rows))?), Some(1.0)),
     };
-    let findings = findings(recipe, budget(recipe, total), tokens);
+    let findings = findings(recipe, total, tokens, known);
     Ok(Selected {
         stage: account.close(turns),
         taken,
@@ -144,11 +149,50 @@ fn tokens_of<'a>(units: impl Iterator<Item = &'a Unit>) -> u64 {
     units.map(|unit| unit.tokens).fold(0, u64::saturating_add)
 }
 
+/// What is asked for: no more than there is.
 fn budget(recipe: &Select, total: u64) -> f64 {
     match recipe.tokens {
-        Some(tokens) => tokens as f64,
-        None => recipe.token_share.unwrap_or(TOKEN_SHARE_DEFAULT) * total as f64,
+        Some(tokens) => tokens.min(total) as f64,
+        None => recipe.token_share.unwrap_or(TOKEN_SHARE_DEFAULT).min(1.0) * total as f64,
     }
+}
+
+/// Where no length is known, a share of the tokens can only be a share of the turns.
+fn count_turns(units: &mut [Unit], recipe: &Select) -> Result<(), Error> {
+    if recipe.method != Method::Sessions {
+        return Ok(());
+    }
+    if let Some(tokens) = recipe.tokens {
+        let problem = format!(
+            "select.tokens: {tokens}, but no length is known in these captures; allowed here is \
+             select.token_share, or tokens.tokenizer where the model has that one"
+        );
+        return Err(Error::config("recipe", problem));
+    }
+    for unit in units {
+        unit.tokens = unit.turns as u64;
+    }
+    Ok(())
+}
+
+/// From the first arrival to the last.
+fn span_us(rows: &[Row]) -> i64 {
+    let arrival = |row: Option<&Row>| row.map_or(0, |row| row.arrival);
+    arrival(rows.last()).saturating_sub(arrival(rows.first()))
+}
+
+/// The part of the source's time that a window covers.
+fn window_share(recipe: &Select, span_us: i64) -> Result<f64, Error> {
+    let (start, end) = recipe
+        .window()
+        .map_err(|problem| Error::config("recipe", problem))?;
+    let covered = end.min(span_us).saturating_sub(start);
+    Ok(if covered > 0 {
+        covered as f64 / span_us as f64
+    } else {
+        // The source is one instant, or the window begins with its last one.
+        1.0 / (span_us.max(1) as f64)
+    })
 }
 
 /// The sessions of smallest `u`, as many as come nearest to the budget.
@@ -175,21 +219,39 @@ fn by_permanent_random_numbers(units: &[Unit], budget: f64) -> Vec<bool> {
 /// Error of the budget that a user is told about.
 const BUDGET_ERROR_MAX: f64 = 0.01;
 
-fn findings(recipe: &Select, budget: f64, tokens: u64) -> Vec<String> {
-    let error = (tokens as f64 - budget) / budget.max(1.0);
-    if recipe.method != Method::Sessions || error.abs() <= BUDGET_ERROR_MAX {
-        return Vec::new();
+fn findings(recipe: &Select, total: u64, taken: u64, known: bool) -> Vec<String> {
+    let mut findings = Vec::new();
+    if recipe.method != Method::Sessions {
+        return findings;
     }
-    vec![format!(
-        "{tokens} tokens selected for a budget of {budget:.0} ({:+.1} %): sessions are taken \
-         whole, and the next one would miss it by more",
-        100.0 * error
-    )]
+    let unit = if known { "tokens" } else { "turns" };
+    if !known {
+        findings.push(
+            "no length is known: sessions were selected by their turns, not by their tokens"
+                .to_owned(),
+        );
+    }
+    if let Some(tokens) = recipe.tokens.filter(|tokens| *tokens > total) {
+        findings.push(format!(
+            "a budget of {tokens} tokens is more than the {total} of the source: all of it is taken"
+        ));
+    }
+    let budget = budget(recipe, total);
+    let error = (taken as f64 - budget) / budget.max(1.0);
+    if error.abs() > BUDGET_ERROR_MAX {
+        findings.push(format!(
+            "{taken} {unit} selected for a budget of {budget:.0} ({:+.1} %): sessions are taken \
+             whole, and the next one would miss it by more",
+            100.0 * error
+        ));
+    }
+    findings
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Unit, by_permanent_random_numbers};
+    use super::{Unit, by_permanent_random_numbers, window_share};
+    use crate::recipe::{Method, Select, Window};
     use proptest::prelude::*;
 
     fn units(tokens: &[u64]) -> Vec<Unit> {
@@ -236,6 +298,24 @@ mod tests {
             let largest = *tokens.iter().max().unwrap() as f64;
             prop_assert!((found - budget).abs() <= largest / 2.0 + 1e-6 || budget < largest);
         }
+    }
+
+    #[test]
+    fn a_window_asks_for_its_part_of_the_time_whatever_it_holds() {
+        let window = |start: &str, length: &str| Select {
+            method: Method::Window,
+            window: Some(Window {
+                start: start.to_owned(),
+                length: length.to_owned(),
+            }),
+            ..Select::default()
+        };
+        for (start, length, wanted) in [("0s", "10s", 0.1), ("95s", "1m", 0.05), ("0s", "1h", 1.0)]
+        {
+            let share = window_share(&window(start, length), 100_000_000).unwrap();
+            assert!((share - wanted).abs() < 1e-9, "{start} {length}: {share}");
+        }
+        assert_eq!(window_share(&window("0s", "1s"), 0).unwrap(), 1.0);
     }
 
     #[test]

@@ -18,6 +18,9 @@ use truetape_schemas::wire::Dialect;
 /// Share of the rows whose reported length must be the reference engine's own count.
 const EXACT_SHARE_MIN: f64 = 0.99;
 
+/// The name of four bytes a token where nothing says how long a token is.
+const ASSUMED: &str = "assumed";
+
 /// What a token is.
 #[derive(Debug)]
 pub(crate) struct Tokenized {
@@ -144,24 +147,18 @@ fn choose(rows: &[Row], wanted: &str, findings: &mut Vec<String>) -> (Tokenizer,
     let exact = reported(rows)
         .filter(|(_, bytes, tokens)| counted(*bytes) == *tokens)
         .count();
-    let is_exact = exact as f64 >= EXACT_SHARE_MIN * known as f64;
+    let is_exact = known > 0 && exact as f64 >= EXACT_SHARE_MIN * known as f64;
     if known == 0 {
-        findings.push(
-            "no server reported a prompt length: lengths are unknown, and blocks are cut at four \
-             bytes a token"
-                .to_owned(),
-        );
-    } else if wanted == BYTES_4 && !is_exact {
+        return (unreported(wanted, findings), four_bytes());
+    }
+    if wanted == BYTES_4 && !is_exact {
         findings.push(format!(
             "the tokenizer {BYTES_4} agrees with reported usage in {exact} of {known} prompts \
              only; is it the server's?"
         ));
     }
     if wanted != AUTO || is_exact {
-        let ratios = Ratios {
-            by_model: HashMap::new(),
-            overall: BYTES_PER_TOKEN as f64,
-        };
+        let ratios = four_bytes();
         let error = error(rows, &ratios);
         return (tokenizer(BYTES_4, BYTES_PER_TOKEN as f64, error), ratios);
     }
@@ -175,6 +172,31 @@ fn choose(rows: &[Row], wanted: &str, findings: &mut Vec<String>) -> (Tokenizer,
     ));
     let overall = ratios.overall;
     (tokenizer("calibrated", overall, error), ratios)
+}
+
+fn four_bytes() -> Ratios {
+    Ratios {
+        by_model: HashMap::new(),
+        overall: BYTES_PER_TOKEN as f64,
+    }
+}
+
+/// Without any reported length there is nothing to calibrate with: the recipe says what a token
+/// is, or nobody does.
+fn unreported(wanted: &str, findings: &mut Vec<String>) -> Tokenizer {
+    let (name, what) = if wanted == BYTES_4 {
+        (
+            BYTES_4,
+            "prompts are counted as the recipe's tokenizer does, unchecked",
+        )
+    } else {
+        (
+            ASSUMED,
+            "lengths are unknown, and blocks are cut at four bytes a token",
+        )
+    };
+    findings.push(format!("no server reported a prompt length: {what}"));
+    tokenizer(name, BYTES_PER_TOKEN as f64, None)
 }
 
 fn tokenizer(name: &str, bytes_per_token: f64, calibration_error: Option<f64>) -> Tokenizer {

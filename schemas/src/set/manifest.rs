@@ -89,10 +89,11 @@ pub struct Stage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tokenizer {
-    /// `bytes:4` for the engine stub's, `calibrated` for a ratio fitted to reported usage, `trace`
-    /// when lengths and blocks come from an imported trace.
+    /// `bytes:4` for the engine stub's, `calibrated` for a ratio fitted to reported usage,
+    /// `assumed` where no length was reported, `trace` when lengths and blocks come from an
+    /// imported trace.
     pub name: String,
-    /// Bytes of a token, for `bytes` and `calibrated`.
+    /// Bytes of a token, for all but `trace`.
     pub bytes_per_token: Option<f64>,
     /// Mean absolute relative error of the tokenizer against reported usage.
     pub calibration_error: Option<f64>,
