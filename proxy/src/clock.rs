@@ -8,16 +8,25 @@ use truetape_schemas::time::{ClockAnchor, wall_now_us};
 #[derive(Debug)]
 pub struct Clock {
     epoch: Instant,
+    epoch_us: i64,
     wall_at_epoch_us: AtomicI64,
 }
 
 impl Clock {
     /// Starts the epoch now.
     pub fn start() -> Self {
+        let (epoch, epoch_us) = (Instant::now(), wall_now_us());
         Self {
-            epoch: Instant::now(),
-            wall_at_epoch_us: AtomicI64::new(wall_now_us()),
+            epoch,
+            epoch_us,
+            wall_at_epoch_us: AtomicI64::new(epoch_us),
         }
+    }
+
+    /// The wall time of the epoch as it was read at the start. It names this process, and stays as
+    /// it is when the wall clock is stepped.
+    pub fn epoch_us(&self) -> i64 {
+        self.epoch_us
     }
 
     /// The monotonic clock.

@@ -9,10 +9,12 @@ use crate::redact::{self, Credentials, HeaderText};
 use crate::server::Shared;
 use crate::tap::{Recording, Tap};
 use crate::tape::{Arrival, Fate, ResponseHead, Tape};
-use crate::{headers, tunnel};
-use http::header::{CONNECTION, HOST};
+use crate::{headers, limits, tunnel};
+use http::header::{CONNECTION, EXPECT, HOST};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use truetape_schemas::wire::session::PROBE_HEADER;
 
@@ -76,7 +78,10 @@ pub async fn exchange(
     }
     match answered {
         Ok((response, link)) => Ok(pass(&connection, response, link, tape, busy)),
-        Err(Failed::Unreachable) => Ok(unreachable(shared, tape, busy)),
+        Err(Failed::Unreachable(unsent)) => {
+            read_off(shared, *unsent).await;
+            Ok(unreachable(shared, tape, busy))
+        }
         Err(Failed::Broken) => {
             shared.metrics.count(Metric::UpstreamBroken);
             if let Some(tape) = tape {
@@ -142,7 +147,7 @@ fn prepare(
 }
 
 enum Failed {
-    Unreachable,
+    Unreachable(Box<Request<RequestBody>>),
     Broken,
 }
 
@@ -159,12 +164,13 @@ async fn answer(
             Some(link) => link,
             None => {
                 shared.metrics.count(Metric::UpstreamConnects);
-                Link::connect(&shared.config.upstream)
-                    .await
-                    .map_err(|cause| {
+                match Link::connect(&shared.config.upstream).await {
+                    Ok(link) => link,
+                    Err(cause) => {
                         shared.unreachable(&cause);
-                        Failed::Unreachable
-                    })?
+                        return Err(Failed::Unreachable(Box::new(request)));
+                    }
+                }
             }
         };
         match link.send(request).await {
@@ -222,6 +228,28 @@ pub fn head(tape: &Tape, status: StatusCode, headers: &HeaderMap) -> ResponseHea
         content_type,
         content_encoding,
     }
+}
+
+/// Reads a body that goes nowhere, so that the row has it: what could not be served is traffic too.
+/// A client that waits before it sends is not kept waiting, and a body is not read for longer than
+/// it may be remembered.
+async fn read_off(shared: &Shared, request: Request<RequestBody>) {
+    if request.headers().contains_key(EXPECT) {
+        return;
+    }
+    let mut left = shared.config.body_bytes_max;
+    let mut body = request.into_body();
+    let reading = async {
+        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            let length = frame.data_ref().map_or(0, bytes::Bytes::len);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
+    // Beyond it, the row has what came.
+    drop(tokio::time::timeout(limits::READ_OFF_WITHIN, reading).await);
 }
 
 /// The one answer that is ours, marked as such.

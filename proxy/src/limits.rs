@@ -107,6 +107,9 @@ pub const UPSTREAM_IDLE_LINKS_MAX: usize = 1024;
 /// Longest wait for a connection to the upstream.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
+/// Longest time that a request's body is read although the upstream cannot be reached.
+pub const READ_OFF_WITHIN: Duration = Duration::from_secs(1);
+
 /// A client connection is closed when it has been idle, or reading a head, for so long. Engines are
 /// stricter; being laxer than they are is never visible.
 pub const CLIENT_IDLE_MAX: Duration = Duration::from_secs(600);

@@ -107,6 +107,7 @@ pub enum ParseStatus {
 pub struct Exchange {
     pub exchange_id: String,
     pub proxy_id: String,
+    pub proxy_epoch_us: Option<i64>,
     pub conn_id: i64,
     pub conn_seq: i32,
     pub upstream: String,

@@ -172,6 +172,10 @@ fn survives<T: Row + PartialEq + std::fmt::Debug>(rows: &[T]) {
 #[test]
 fn rows_survive_the_round_trip() {
     survives(&exchanges());
+    survives(&[Exchange {
+        proxy_epoch_us: Some(1_767_323_045_111_456),
+        ..Exchange::default()
+    }]);
     survives(&[
         Turn::default(),
         Turn {

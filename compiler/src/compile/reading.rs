@@ -1,6 +1,6 @@
 //! What is read off the bodies of an exchange before they are let go.
 
-use super::row::{Extra, MessageHash, Text};
+use super::row::{Client, Extra, MessageHash, Text};
 use serde_json::Value;
 use truetape_fidelity::tokens;
 use truetape_schemas::capture::{Exchange, Header};
@@ -23,12 +23,27 @@ pub(crate) fn extra(exchange: &Exchange) -> Extra {
         .unwrap_or(0);
     let body = plain_body(exchange);
     let user = body.and_then(|body| wire::read_request(dialect, body).user);
-    let client = exchange.client_key.as_deref().or(user.as_deref());
+    let client = match (exchange.client_key.as_deref(), user.as_deref()) {
+        (Some(key), _) => Some(Client {
+            recorder: Some(recorder(exchange)),
+            name: hash(key.as_bytes()),
+        }),
+        (None, Some(user)) => Some(Client {
+            recorder: None,
+            name: hash(user.as_bytes()),
+        }),
+        (None, None) => None,
+    };
     Extra {
         text: body.and_then(|body| text(exchange, dialect, body)),
-        client: client.map(|client| hash(client.as_bytes())),
+        client,
         retry_count,
     }
+}
+
+/// The recorder process: keys of callers mean nothing beyond it.
+fn recorder(exchange: &Exchange) -> u64 {
+    hash(format!("{:?}@{}", exchange.proxy_epoch_us, exchange.proxy_id).as_bytes())
 }
 
 /// The request body where it can be read as it is.

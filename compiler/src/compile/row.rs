@@ -49,9 +49,9 @@ pub(crate) struct Row {
     pub(crate) previous_response_id: Option<String>,
     pub(crate) replay_run: Option<Name>,
     /// Who called, where that is known: a hash.
-    pub(crate) client: Option<u64>,
-    /// The connection, where there was one.
-    pub(crate) conn: Option<(Name, i64)>,
+    pub(crate) client: Option<Client>,
+    /// The connection, where there was one, and the recorder process that numbered it.
+    pub(crate) conn: Option<(Name, Option<i64>, i64)>,
     /// What the client's own retry header says.
     pub(crate) retry_count: u32,
 
@@ -154,7 +154,13 @@ pub(crate) fn row(exchange: Exchange, extra: Extra, segment: u32, names: &mut Na
     let mut name = |text: &str| names.get(text);
     let proxy_id = name(&exchange.proxy_id);
     Row {
-        conn: (exchange.conn_id >= 0).then(|| (Arc::clone(&proxy_id), exchange.conn_id)),
+        conn: (exchange.conn_id >= 0).then(|| {
+            (
+                Arc::clone(&proxy_id),
+                exchange.proxy_epoch_us,
+                exchange.conn_id,
+            )
+        }),
         proxy_id,
         upstream: name(&exchange.upstream),
         method: name(&exchange.method),
@@ -222,6 +228,16 @@ fn params(exchange: &Exchange) -> Params {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Extra {
     pub(crate) text: Option<Text>,
-    pub(crate) client: Option<u64>,
+    pub(crate) client: Option<Client>,
     pub(crate) retry_count: u32,
+}
+
+/// Who called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Client {
+    /// The recorder process whose key the name was hashed with, as a hash; none where the caller
+    /// gave the name itself.
+    pub(crate) recorder: Option<u64>,
+    /// The hash of the name.
+    pub(crate) name: u64,
 }

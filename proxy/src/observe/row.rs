@@ -42,6 +42,7 @@ pub(super) fn of(plan: &Plan, clock: &Clock, record: Record) -> (Exchange, Held)
     let exchange = Exchange {
         exchange_id: new_exchange_id(),
         proxy_id: plan.proxy_id.clone(),
+        proxy_epoch_us: Some(clock.epoch_us()),
         upstream: plan.upstream.clone(),
         arrival: clock.wall_us(arrival.arrival_us),
         arrival_mono_us: arrival.arrival_us,
@@ -108,6 +109,10 @@ impl Draft<'_> {
         let Some(track) = track else {
             return RequestFacts::default();
         };
+        if track.bytes == 0 && track.end == TrackEnd::Dropped {
+            // Nobody read it: what it held is unknown, which is not the same as empty.
+            return RequestFacts::default();
+        }
         exchange.request_bytes = Some(count(track.bytes));
         if track.end == TrackEnd::Clean {
             exchange.request_end_us = track.end_us.map(|us| us - self.arrival.arrival_us);
@@ -321,10 +326,14 @@ fn put_facts(exchange: &mut Exchange, facts: ResponseFacts, timed: bool) {
             .map(Option::unwrap_or_default);
         exchange.finish_reasons = Some(reasons.collect());
     }
-    if timed && !facts.token_event_offsets_us.is_empty() {
-        exchange.first_token_us = facts.first_token_us;
-        exchange.first_output_us = facts.first_output_us;
-        exchange.last_token_us = facts.last_token_us;
+    if !timed {
+        return;
+    }
+    exchange.first_token_us = facts.first_token_us;
+    exchange.first_output_us = facts.first_output_us;
+    // An answer that is one document has a last token and no first: nobody saw when it came.
+    exchange.last_token_us = facts.last_token_us;
+    if !facts.token_event_offsets_us.is_empty() {
         exchange.token_event_offsets_us = Some(facts.token_event_offsets_us);
         let several = facts.token_event_choices.iter().any(|choice| *choice != 0);
         exchange.token_event_choices = several.then_some(facts.token_event_choices);

@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use truetape_schemas::capture::Outcome;
+use truetape_schemas::capture::{Outcome, ParseStatus};
 use truetape_testkit::client::{Client, End};
 use truetape_testkit::process::Process;
 use truetape_testkit::tempdir::TempDir;
@@ -126,6 +126,16 @@ fn an_upstream_that_cannot_be_reached_is_the_one_answer_of_our_own() {
         rows[0].error_code.as_deref(),
         Some("truetape_upstream_connect")
     );
+    // What could not be served is traffic too.
+    for row in &rows {
+        assert_eq!(
+            (row.model.as_deref(), row.stream),
+            (Some("syn"), Some(true))
+        );
+        assert!(row.request_bytes.unwrap() > 0 && row.request_body.is_some());
+        assert_eq!(row.parse_status, ParseStatus::Ok);
+        assert!(row.request_end_us.is_some());
+    }
 }
 
 /// In each phase: how long the client waits before it goes, what it sent, and what has come.

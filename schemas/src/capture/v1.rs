@@ -22,10 +22,15 @@ pub const COLUMNS: &[Column] = &[
         Kind::Text,
         "which recorder saw it; `import:<format>` for imported traces",
     ),
+    o(
+        "proxy_epoch_us",
+        Kind::Int64,
+        "wall time of the recorder process's epoch, in microseconds since 1970; NULL for imported traces",
+    ),
     r(
         "conn_id",
         Kind::Int64,
-        "client connection, counted from 0 for each recorder; -1 when imported",
+        "client connection, counted from 0 for each recorder process; -1 when imported",
     ),
     r(
         "conn_seq",
@@ -45,7 +50,7 @@ pub const COLUMNS: &[Column] = &[
     r(
         "arrival_mono_us",
         Kind::Int64,
-        "the same on the recorder's monotonic clock, since its epoch; the order of truth",
+        "the same on the recorder's monotonic clock, since its epoch; the order of truth within one recorder process",
     ),
     o(
         "request_end_us",
@@ -243,7 +248,7 @@ pub const COLUMNS: &[Column] = &[
     o(
         "client_key",
         Kind::Text,
-        "keyed hash of the caller's credentials, comparable within one recorder's lifetime; ties retries and sessions together; NULL for a caller without any",
+        "keyed hash of the caller's credentials, comparable within one recorder process; ties retries and sessions together; NULL for a caller without any",
     ),
     o(
         "replay_run",

@@ -77,6 +77,12 @@ pub(super) enum SameClient {
 pub(super) fn same_client(a: &Row, b: &Row) -> SameClient {
     match (a.client, b.client) {
         (Some(a), Some(b)) if a == b => SameClient::Yes,
+        // Each process hashes with a key of its own: one caller has a name in each.
+        (Some(a), Some(b))
+            if a.recorder != b.recorder && a.recorder.is_some() && b.recorder.is_some() =>
+        {
+            SameClient::Unknown
+        }
         (Some(_), Some(_)) => SameClient::No,
         _ => SameClient::Unknown,
     }

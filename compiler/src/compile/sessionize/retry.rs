@@ -40,7 +40,8 @@ fn repeats(row: &Row, earlier: &Row) -> bool {
     let same_caller = match same_client(row, earlier) {
         SameClient::Yes => true,
         SameClient::No => false,
-        SameClient::Unknown => row.client.is_none() && earlier.client.is_none(),
+        // Neither is known, or two recorders know them by names that cannot be compared.
+        SameClient::Unknown => row.client.is_some() == earlier.client.is_some(),
     };
     let same_session = keys_agree(row.session_key.as_ref(), earlier.session_key.as_ref())
         && row.session_key.is_some() == earlier.session_key.is_some();

@@ -1,5 +1,5 @@
 use super::super::ingest::Secret;
-use super::super::row::{Extra, MessageHash, Names, Text, row};
+use super::super::row::{Client, Extra, MessageHash, Names, Text, row};
 use super::*;
 use truetape_schemas::capture::{Exchange, Outcome};
 
@@ -8,6 +8,7 @@ use truetape_schemas::capture::{Exchange, Outcome};
 struct Said<'a> {
     id: &'a str,
     client: Option<&'a str>,
+    recorder: u64,
     key: Option<&'a str>,
     start_ms: i64,
     end_ms: i64,
@@ -47,7 +48,10 @@ fn rows(said: &[Said<'_>]) -> Vec<Row> {
                 },
                 ..Exchange::default()
             };
-            let client = said.client.map(hash);
+            let client = said.client.map(|client| Client {
+                recorder: Some(said.recorder),
+                name: hash(client),
+            });
             row(
                 exchange,
                 Extra {
@@ -140,6 +144,52 @@ fn a_retry_is_an_arrival_and_not_a_turn() {
             "3 <- 2 depth 2 session 0",
             "4 <- 2 depth 2 session 0 retry of 3",
             "5 <- - depth 1 session 1",
+        ]
+    );
+}
+
+#[test]
+fn names_of_callers_by_two_recorders_are_not_told_apart() {
+    let said = |recorder| {
+        [
+            Said {
+                id: "1",
+                client: Some("k1"),
+                end_ms: 12,
+                messages: "ask",
+                failed: true,
+                ..Said::default()
+            },
+            Said {
+                id: "2",
+                client: Some("k2"),
+                recorder,
+                start_ms: 500,
+                end_ms: 900,
+                messages: "ask",
+                ..Said::default()
+            },
+            Said {
+                id: "3",
+                client: Some("k3"),
+                recorder: recorder * 2,
+                start_ms: 3_000,
+                end_ms: 4_000,
+                messages: "ask|said|more",
+                ..Said::default()
+            },
+        ]
+    };
+    let apart = ["1", "2", "3"].map(|id| format!("{id} <- - depth 1 session"));
+    for (line, start) in tree(&said(0)).iter().zip(apart) {
+        assert!(line.starts_with(&start), "{line}");
+    }
+    assert_eq!(
+        tree(&said(1)),
+        [
+            "1 <- - depth 1 session 0",
+            "2 <- - depth 1 session 0 retry of 1",
+            "3 <- 2 depth 2 session 0",
         ]
     );
 }

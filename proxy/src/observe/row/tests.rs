@@ -16,6 +16,7 @@ struct Given {
     fate: Fate,
     cut: bool,
     body_max: usize,
+    content_type: &'static str,
 }
 
 impl Default for Given {
@@ -28,6 +29,7 @@ impl Default for Given {
             fate: Fate::Ordinary,
             cut: false,
             body_max: BODY_MAX,
+            content_type: "text/event-stream",
         }
     }
 }
@@ -54,7 +56,7 @@ fn row(given: Given, content: Content) -> Exchange {
         track.finish(frames.last().map_or(1000, |(at, _)| *at) + 1, end);
         track
     };
-    let came = headers(&[("content-type", "text/event-stream"), ("set-cookie", "a=b")]);
+    let came = headers(&[("content-type", given.content_type), ("set-cookie", "a=b")]);
     let record = Record {
         arrival: Arrival {
             conn_id: 3,
@@ -74,7 +76,7 @@ fn row(given: Given, content: Content) -> Exchange {
             at_us: 1400,
             status,
             headers: HeaderText::of(&came, &[]),
-            content_type: Some("text/event-stream".to_owned()),
+            content_type: Some(given.content_type.to_owned()),
             content_encoding: None,
         }),
         response: given
@@ -113,6 +115,39 @@ fn offsets_count_from_the_arrival() {
     assert_eq!((row.client_stall_us, row.inflight), (Some(5), Some(2)));
     assert_eq!((row.conn_id, row.conn_seq), (3, 1));
     assert_eq!(row.response_bytes, Some(29));
+    assert_eq!(row.degraded, None);
+}
+
+#[test]
+fn an_answer_in_one_document_has_a_last_token_and_no_first() {
+    let given = Given {
+        content_type: "application/json",
+        frames: vec![
+            (
+                1500,
+                b"{\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",",
+            ),
+            (1800, b"\"content\":\"hi\"}}]}"),
+        ],
+        ..Given::default()
+    };
+    let row = row(given, Content::Full);
+    assert_eq!((row.first_token_us, row.last_token_us), (None, Some(800)));
+    assert_eq!(row.token_event_offsets_us, None);
+}
+
+#[test]
+fn a_request_body_that_nobody_read_is_unknown_and_not_empty() {
+    let unread = Given {
+        request: Some((b"", TrackEnd::Dropped)),
+        status: Some(502),
+        response_end: None,
+        fate: Fate::Unreachable,
+        ..Given::default()
+    };
+    let row = row(unread, Content::Full);
+    assert_eq!((row.request_bytes, row.request_body), (None, None));
+    assert_eq!(row.parse_status, ParseStatus::NotApplicable);
     assert_eq!(row.degraded, None);
 }
 
