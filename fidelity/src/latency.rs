@@ -101,6 +101,15 @@ pub struct FailuresInfinite {
     pub e2el_ms: Adjusted,
 }
 
+/// Why a dispatch was not sent when the user asked for the beginning of the set only: a window of
+/// the set, and no failure.
+const AFTER_DURATION: &str = "after_duration";
+
+/// Whether a dispatch is after the run's `--duration`: it was never planned.
+pub fn is_after_duration(dispatch: &Dispatch) -> bool {
+    dispatch.not_sent_reason.as_deref() == Some(AFTER_DURATION)
+}
+
 /// Whether a dispatch was answered completely: only these have latencies (D7).
 pub fn answered(dispatch: &Dispatch) -> bool {
     dispatch.sent_us.is_some() && dispatch.outcome == Some(Outcome::Complete)
@@ -153,7 +162,12 @@ pub fn summarize(dispatches: &[Dispatch]) -> Summary {
                 .filter(|d| answered(d))
                 .filter_map(measure::tpot_ms),
         ),
-        planned: Rate::of(dispatches.iter().map(|dispatch| dispatch.due_us)),
+        planned: Rate::of(
+            dispatches
+                .iter()
+                .filter(|dispatch| !is_after_duration(dispatch))
+                .map(|dispatch| dispatch.due_us),
+        ),
         achieved: Rate::of(dispatches.iter().filter_map(|dispatch| dispatch.sent_us)),
         throughput: Throughput::of(dispatches),
     }

@@ -1,7 +1,7 @@
 //! What came back: completeness, lengths, cache, isolation.
 
 use super::draft::{Draft, Unit};
-use crate::latency::answered;
+use crate::latency::{answered, is_after_duration};
 use std::collections::{HashMap, HashSet};
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::report::{Dimension, Level};
@@ -10,12 +10,9 @@ use truetape_schemas::set::Turn;
 use truetape_schemas::set::manifest::Manifest;
 
 mod cache;
+mod isolation;
 mod timing;
 mod tokens;
-
-/// Why a dispatch was not sent when the user asked for the beginning of the set only: a window of
-/// the set, and no failure.
-const AFTER_DURATION: &str = "after_duration";
 
 /// Tolerance of the answers that may be missing.
 const COMPLETED: f64 = 0.005;
@@ -47,7 +44,7 @@ impl<'a> Log<'a> {
             .collect();
         let left_out: HashSet<i64> = rows
             .iter()
-            .filter(|(dispatch, _)| dispatch.not_sent_reason.as_deref() == Some(AFTER_DURATION))
+            .filter(|(dispatch, _)| is_after_duration(dispatch))
             .map(|(dispatch, _)| dispatch.turn_id)
             .collect();
         let planned = turns
@@ -108,7 +105,7 @@ pub(super) fn dimensions(log: &Log<'_>) -> Vec<Dimension> {
     dimensions.extend(tokens::dimensions(log));
     dimensions.extend(cache::dimensions(log));
     dimensions.extend(timing::dimensions(log));
-    dimensions.extend(isolation(log));
+    dimensions.extend(isolation::dimensions(log));
     dimensions
 }
 
@@ -169,54 +166,4 @@ fn completed(log: &Log<'_>) -> Dimension {
         format!("{failed_before} turns that failed in production are left out")
     })
     .finish(Level::RunAgainstSet)
-}
-
-fn isolation(log: &Log<'_>) -> Vec<Dimension> {
-    let cache = log.flag("cache");
-    let clean = matches!(cache.as_deref(), Some("salted" | "flush" | "flushed"));
-    let cache_known = cache.is_some();
-    let cache_text = cache.unwrap_or_else(|| "not stated".to_owned());
-    let captured: Vec<&str> = log
-        .turns
-        .iter()
-        .map(|turn| authority(&turn.upstream))
-        .collect();
-    let known = captured.iter().any(|upstream| !upstream.is_empty());
-    let origin = captured.contains(&authority(&log.run.target));
-    vec![
-        Draft::new(
-            "run.isolation.cache",
-            "nothing is cached from earlier runs",
-            Unit::Share,
-            0.0,
-        )
-        .compare(
-            cache_known.then_some(if clean { 1.0 } else { 0.0 }),
-            Some(1.0),
-        )
-        .unknown_if(!clean, || {
-            format!("cache mode is {cache_text}; salted and flush are clean")
-        })
-        .finish(Level::RunAgainstSet),
-        Draft::new(
-            "run.isolation.origin",
-            "the target is not what was recorded",
-            Unit::Share,
-            0.0,
-        )
-        .compare(yes(!origin), Some(1.0))
-        .unknown_if(!known, || {
-            "the set does not name what was recorded".to_owned()
-        })
-        .note_if(origin, || {
-            "the run went to the server that the set was captured from".to_owned()
-        })
-        .finish(Level::RunAgainstSet),
-    ]
-}
-
-/// Host and port of a URL, or what stands for them.
-fn authority(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', '?', '#']).next().unwrap_or(rest)
 }

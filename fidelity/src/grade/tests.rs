@@ -4,6 +4,7 @@ use super::*;
 use truetape_schemas::report::{Direction, Verdict};
 
 mod evidence;
+mod isolated;
 mod known_good;
 mod mutants;
 mod mutants_in_time;

@@ -70,6 +70,22 @@ fn a_backlog_shows_on_the_clock_of_the_schedule() {
     assert_eq!(summarize(&[answer(&[500], 1)]).schedule_kept, Some(true));
 }
 
+#[test]
+fn what_is_after_the_duration_was_not_planned() {
+    let due = |seconds: i64, reason: Option<&str>| Dispatch {
+        due_us: seconds * 1_000_000,
+        not_sent_reason: reason.map(str::to_owned),
+        ..Dispatch::default()
+    };
+    let summary = summarize(&[
+        due(0, None),
+        due(1, Some("no_content")),
+        due(2, None),
+        due(1_000, Some("after_duration")),
+    ]);
+    assert_eq!(summary.planned.mean_per_s, Some(1.0));
+}
+
 /// Case o30: 25 answers of 200 to 440 ms and five rejections of a few milliseconds.
 #[test]
 fn rejections_do_not_help_percentiles() {

@@ -3,8 +3,10 @@
 use super::Log;
 use crate::grade::UNKNOWN_SHARE_MAX;
 use crate::grade::draft::{Draft, Unit};
+use crate::latency::answered;
 use crate::prefix::hits_per_request;
-use truetape_schemas::report::{Dimension, Level};
+use std::collections::HashMap;
+use truetape_schemas::report::{Dimension, Direction, Level};
 use truetape_schemas::run::Dispatch;
 use truetape_schemas::set::Turn;
 
@@ -47,45 +49,92 @@ fn tokens(counts: impl Iterator<Item = i64>) -> f64 {
 
 /// Tokens that so many hits save: whole blocks, and never the last token, which must be computed.
 fn cacheable(turn: &Turn, block: u64, hits: u64) -> u64 {
-    let input = turn
-        .input_tokens
-        .and_then(|tokens| u64::try_from(tokens).ok())
+    let whole = input(turn)
+        .saturating_sub(1)
+        .checked_div(block)
         .unwrap_or(0);
-    let whole = input.saturating_sub(1).checked_div(block).unwrap_or(0);
     hits.min(whole) * block
 }
 
-/// Cached tokens against a simulated cache without bound, over the turns in the order they were
-/// sent. The simulation is an upper bound: a target that reports more has seen these prompts
-/// before; one that reports less may simply have a smaller cache. Blocks finer than the set's can
-/// add up to a block to each prompt.
+fn input(turn: &Turn) -> u64 {
+    let tokens = turn.input_tokens.and_then(|t| u64::try_from(t).ok());
+    tokens.unwrap_or(0)
+}
+
+/// What a cache without bound holds of the prompts that were answered, in tokens.
+struct Held {
+    /// At least: blocks that earlier prompts brought.
+    least: f64,
+    /// At most: what the target generated for a turn's parent is cached too, and blocks finer than
+    /// the set's can add up to a block to each prompt.
+    most: f64,
+    /// Tokens of these prompts.
+    inputs: f64,
+    /// Whether there are blocks to simulate with.
+    hashed: bool,
+}
+
+impl Held {
+    /// Runs the cache over everything that was sent, in that order: the prompt of an exchange that
+    /// failed may be cached as well.
+    fn of(log: &Log<'_>) -> Self {
+        let mut rows: Vec<&(&Dispatch, &Turn)> = log
+            .rows
+            .iter()
+            .filter(|(dispatch, _)| dispatch.sent_us.is_some())
+            .collect();
+        rows.sort_by_key(|(dispatch, _)| dispatch.sent_us);
+        let block = u64::from(log.manifest.block_tokens.unwrap_or(0));
+        let blocks = |turn: &Turn| turn.block_hashes.as_ref().map_or(0, Vec::len);
+        let hashed = 0 < block && !rows.is_empty() && rows.iter().all(|(_, t)| blocks(t) > 0);
+        let requests = rows
+            .iter()
+            .map(|(_, turn)| turn.block_hashes.as_deref().unwrap_or_default());
+        let generated: HashMap<i64, u64> = rows
+            .iter()
+            .map(|(dispatch, turn)| (turn.turn_id, generated(dispatch, turn)))
+            .collect();
+        let mut held = Self {
+            least: 0.0,
+            most: 0.0,
+            inputs: 0.0,
+            hashed,
+        };
+        for (hits, (dispatch, turn)) in hits_per_request(requests, None).into_iter().zip(&rows) {
+            if !answered(dispatch) {
+                continue;
+            }
+            let input = input(turn);
+            let least = cacheable(turn, block, u64::from(hits));
+            let of_parent = turn.parent.and_then(|parent| generated.get(&parent));
+            let more = of_parent.copied().unwrap_or(0) + block;
+            held.inputs += input as f64;
+            held.least += least as f64;
+            held.most += (least + more).min(input).max(least) as f64;
+        }
+        held
+    }
+
+    /// The interval of the cached share.
+    fn shares(&self) -> Option<(f64, f64)> {
+        let known = self.hashed && self.inputs > 0.0;
+        known.then(|| (self.least / self.inputs, self.most / self.inputs))
+    }
+}
+
+/// Tokens that the target generated, or was to generate where it did not say.
+fn generated(dispatch: &Dispatch, turn: &Turn) -> u64 {
+    let tokens = dispatch.output_tokens.or(turn.output_tokens);
+    tokens.and_then(|t| u64::try_from(t).ok()).unwrap_or(0)
+}
+
+/// Cached tokens against a simulated cache without bound. What such a cache holds lies in an
+/// interval: a target that reports more has seen these prompts before; one that reports less may
+/// simply have a smaller cache; inside, nothing speaks for either.
 fn cached_simulated(log: &Log<'_>) -> Dimension {
-    let mut rows: Vec<&(&Dispatch, &Turn)> = log.answers().collect();
-    rows.sort_by_key(|(dispatch, _)| dispatch.sent_us);
-    let empty: &[u64] = &[];
-    let blocks = |turn: &Turn| turn.block_hashes.as_ref().map_or(0, Vec::len);
-    let hashed = !rows.is_empty() && rows.iter().all(|(_, turn)| blocks(turn) > 0);
-    let requests = rows
-        .iter()
-        .map(|(_, turn)| turn.block_hashes.as_deref().unwrap_or(empty));
-    let block = u64::from(log.manifest.block_tokens.unwrap_or(0));
-    let held: f64 = hits_per_request(requests, None)
-        .into_iter()
-        .zip(&rows)
-        .map(|(hits, (_, turn))| cacheable(turn, block, u64::from(hits)) as f64)
-        .sum();
-    let inputs = tokens(rows.iter().filter_map(|(_, turn)| turn.input_tokens));
-    let simulated = (hashed && inputs > 0.0 && block > 0).then(|| held / inputs);
-    let block = block as f64;
-    let slack = if inputs > 0.0 {
-        rows.len() as f64 * block / inputs
-    } else {
-        0.0
-    };
+    let held = Held::of(log);
+    let shares = held.shares();
     let share = cached_share(log);
-    let below = share
-        .zip(simulated)
-        .is_some_and(|(share, simulated)| share < simulated);
     let missing = cached_missing(log);
     let draft = Draft::new(
         "run.cached_tokens.simulated",
@@ -93,19 +142,25 @@ fn cached_simulated(log: &Log<'_>) -> Dimension {
         Unit::RatioPoints,
         CACHED_POINTS,
     )
-    .compare(share, simulated)
+    .compare(share, shares.map(|(least, _)| least))
     .unknown_if(missing.is_some(), || missing.clone().unwrap_or_default())
-    .unknown_if(!hashed || block <= 0.0, || {
-        "the set has no block hashes".to_owned()
-    });
-    let draft = match simulated {
-        Some(_) if below => draft
-            .target_between(0.0, simulated.unwrap_or(0.0))
+    .unknown_if(!held.hashed, || "the set has no block hashes".to_owned());
+    let draft = match (share, shares) {
+        (Some(share), Some((least, _))) if share < least => draft
+            .target_between(0.0, least)
             .note("the target's capacity is not known, and a smaller cache holds less"),
-        Some(simulated) => draft.target_between(simulated, simulated + slack).note(
-            "a cache of finer blocks than the set's may hold up to a block more of each prompt",
-        ),
-        None => draft,
+        (Some(share), Some((least, most))) => {
+            let draft = draft.target_between(least, most).note(format!(
+                "with what the target generates, and with finer blocks, up to {:.1} % may be cached",
+                most * 100.0
+            ));
+            if share <= most {
+                draft.direction(Direction::Neutral)
+            } else {
+                draft
+            }
+        }
+        _ => draft,
     };
     draft.finish(Level::RunAgainstSet)
 }
