@@ -183,7 +183,8 @@ struct Made<'a> {
 impl Made<'_> {
     fn finish(self, options: &CompileOptions) -> Result<Compiled, Error> {
         let recipe = self.recipe.to_json()?;
-        let digest = store::digest_of(&recipe, &self.arranged.turns, self.parts.ids());
+        let sources = &self.prepared.ingested.sources;
+        let digest = store::digest_of(&recipe, sources, &self.arranged.turns, self.parts.ids());
         let name = &self.recipe.name;
         if let Some(manifest) = emit::existing(&options.store, name, &digest)? {
             emit::tag(&options.store, name, &digest, &options.tags)?;

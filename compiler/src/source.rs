@@ -1,6 +1,7 @@
 //! What a path names: a capture, a set or a run.
 
 use crate::error::Error;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use truetape_schemas::capture::footer::{CLOCK_RESOLUTION_US, Footer};
 use truetape_schemas::capture::{Exchange, SEGMENT_SUFFIX};
@@ -105,8 +106,8 @@ pub struct Footers {
     pub ledger: Option<Ledger>,
     /// The coarsest clock.
     pub clock_resolution_us: Option<i64>,
-    /// What importers could not carry over, each once.
-    pub import_losses: Vec<String>,
+    /// What importers could not carry over, each once and whatever the order of the captures.
+    pub import_losses: BTreeSet<String>,
     /// The smallest sampling rate, where sessions were sampled.
     pub sampling_rate: Option<f64>,
 }
@@ -118,11 +119,8 @@ impl Footers {
             self.ledger.get_or_insert_default().merge(ledger);
         }
         self.clock_resolution_us = self.clock_resolution_us.max(footer.clock_resolution_us);
-        for loss in &footer.import_losses {
-            if !self.import_losses.contains(loss) {
-                self.import_losses.push(loss.clone());
-            }
-        }
+        self.import_losses
+            .extend(footer.import_losses.iter().cloned());
         if let Some(rate) = footer.sampling_rate.filter(|rate| *rate < 1.0) {
             self.sampling_rate = Some(self.sampling_rate.map_or(rate, |least| least.min(rate)));
         }
@@ -167,4 +165,24 @@ pub fn open(path: &Path) -> Result<(Reader<Exchange>, Footer), Error> {
     let reader = Reader::<Exchange>::open(path)?;
     let footer = Footer::from_pairs(reader.footer());
     Ok((reader, footer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Footer, Footers};
+
+    #[test]
+    fn footers_say_the_same_in_any_order() {
+        let footer = |loss: &str| Footer {
+            import_losses: vec![loss.to_owned(), "both".to_owned()],
+            ..Footer::default()
+        };
+        let told = |losses: [&str; 2]| {
+            let mut footers = Footers::default();
+            losses.iter().for_each(|loss| footers.add(&footer(loss)));
+            footers.findings()
+        };
+        assert_eq!(told(["x", "a"]), told(["a", "x"]));
+        assert_eq!(told(["x", "a"]).len(), 3);
+    }
 }

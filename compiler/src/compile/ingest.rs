@@ -79,21 +79,20 @@ pub(crate) fn ingest(captures: &[Vec<PathBuf>], threads: usize) -> Result<Ingest
         mut rows,
         segments,
         footers,
-        mut digests,
         ..
     } = ingest;
-    digests.sort_unstable();
-    let secret = Secret(blake3::derive_key(SECRET_CONTEXT, digests.as_flattened()));
-    rows.sort_by(|a, b| a.order().cmp(&b.order()));
+    rows.sort_by(|(a, a_digest), (b, b_digest)| (a.order(), a_digest).cmp(&(b.order(), b_digest)));
     let mut account = Account::new("ingest", rows.len());
     let mut findings = footers.findings();
     leave_duplicates(&mut rows, &mut account);
     leave_replayed(&mut rows, &mut account, &mut findings);
-    let is_inference = |row: &Row| {
+    let is_inference = |(row, _): &Digested| {
         row.dialect != Dialect::Unknown || row.input_tokens.is_some() || row.output_tokens.is_some()
     };
     account.keep(&mut rows, "not_inference", is_inference);
     let stage = account.close(rows.len());
+    let secret = secret(&rows);
+    let rows = rows.into_iter().map(|(row, _)| row).collect();
     Ok(Ingested {
         rows,
         segments,
@@ -105,25 +104,34 @@ pub(crate) fn ingest(captures: &[Vec<PathBuf>], threads: usize) -> Result<Ingest
     })
 }
 
+/// The secret of the rows that are kept: what is left out changes nothing about the others.
+fn secret(rows: &[Digested]) -> Secret {
+    let mut digests: Vec<[u8; 32]> = rows.iter().map(|(_, digest)| *digest).collect();
+    digests.sort_unstable();
+    Secret(blake3::derive_key(SECRET_CONTEXT, digests.as_flattened()))
+}
+
 /// Two taps on one path, or a capture named twice, are not two requests.
-fn leave_duplicates(rows: &mut Vec<Row>, account: &mut Account) {
+fn leave_duplicates(rows: &mut Vec<Digested>, account: &mut Account) {
     let mut seen: HashSet<String> = HashSet::with_capacity(rows.len());
-    account.keep(rows, "duplicate", |row| {
+    account.keep(rows, "duplicate", |(row, _)| {
         seen.insert(row.exchange_id.clone())
     });
 }
 
 /// Replayed traffic is not production; a capture of nothing else is what the user asked for.
-fn leave_replayed(rows: &mut Vec<Row>, account: &mut Account, findings: &mut Vec<String>) {
+fn leave_replayed(rows: &mut Vec<Digested>, account: &mut Account, findings: &mut Vec<String>) {
     let runs: BTreeSet<Name> = rows
         .iter()
-        .filter_map(|row| row.replay_run.clone())
+        .filter_map(|(row, _)| row.replay_run.clone())
         .collect();
     if runs.is_empty() {
         return;
     }
-    if rows.iter().any(|row| row.replay_run.is_none()) {
-        account.keep(rows, "replayed_traffic", |row| row.replay_run.is_none());
+    if rows.iter().any(|(row, _)| row.replay_run.is_none()) {
+        account.keep(rows, "replayed_traffic", |(row, _)| {
+            row.replay_run.is_none()
+        });
         return;
     }
     let runs: Vec<&str> = runs.iter().map(AsRef::as_ref).collect();
@@ -133,36 +141,37 @@ fn leave_replayed(rows: &mut Vec<Row>, account: &mut Account, findings: &mut Vec
     ));
 }
 
+/// A row with its digest.
+type Digested = (Row, [u8; 32]);
+
 #[derive(Default)]
 struct Ingest {
     threads: usize,
     names: Names,
-    rows: Vec<Row>,
+    rows: Vec<Digested>,
     segments: Vec<PathBuf>,
     footers: Footers,
-    digests: Vec<[u8; 32]>,
 }
 
 impl Ingest {
     fn capture(&mut self, segments: &[PathBuf]) -> Result<Source, Error> {
         let first_row = self.rows.len();
-        let mut digests = Vec::new();
         for segment in segments {
-            self.segment(segment, &mut digests)?;
+            self.segment(segment)?;
         }
         let rows = self.rows.get(first_row..).unwrap_or_default();
+        let mut digests: Vec<[u8; 32]> = rows.iter().map(|(_, digest)| *digest).collect();
         digests.sort_unstable();
         let source = Source {
             digest: blake3::hash(digests.as_flattened()).to_hex().to_string(),
             format: truetape_schemas::capture::FORMAT.to_string(),
             rows: rows.len() as u64,
-            replay: !rows.is_empty() && rows.iter().all(|row| row.replay_run.is_some()),
+            replay: !rows.is_empty() && rows.iter().all(|(row, _)| row.replay_run.is_some()),
         };
-        self.digests.extend(digests);
         Ok(source)
     }
 
-    fn segment(&mut self, path: &Path, digests: &mut Vec<[u8; 32]>) -> Result<(), Error> {
+    fn segment(&mut self, path: &Path) -> Result<(), Error> {
         let position = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         self.segments.push(path.to_owned());
         let (reader, footer) = source::open(path)?;
@@ -179,9 +188,8 @@ impl Ingest {
                 (digest(exchange), extra)
             })?;
             for (exchange, (digest, extra)) in batch.into_iter().zip(read) {
-                digests.push(digest);
-                self.rows
-                    .push(row(exchange, extra, position, &mut self.names));
+                let row = row(exchange, extra, position, &mut self.names);
+                self.rows.push((row, digest));
             }
         }
         progress.clear();

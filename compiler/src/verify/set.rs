@@ -14,7 +14,12 @@ pub(super) fn verify(dir: &Path) -> Result<Findings, Error> {
     let turns = store::turns(dir)?;
     findings.rows = turns.len() as u64;
     let ids = content_ids(dir, &mut findings)?;
-    let digest = store::digest_of(&manifest.recipe, &turns, ids.iter().map(String::as_str));
+    let digest = store::digest_of(
+        &manifest.recipe,
+        &manifest.sources,
+        &turns,
+        ids.iter().map(String::as_str),
+    );
     if digest != manifest.digest {
         let problem = format!("digest {}, its rows have {digest}", manifest.digest);
         findings.fault(store::MANIFEST, problem);

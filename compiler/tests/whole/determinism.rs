@@ -138,3 +138,65 @@ fn compiling_again_is_a_no_op_and_tags_move() {
         assert_eq!(found, first.dir, "{reference}");
     }
 }
+
+fn two_talks() -> Vec<Exchange> {
+    let talk = |(name, start_us): (&str, i64)| Talk {
+        name: name.into(),
+        start_us,
+        turns: 2,
+        keyed: false,
+    };
+    let talks = [("a", 0), ("b", 100_000_000)].map(talk);
+    talks.iter().flat_map(hold).collect()
+}
+
+#[test]
+fn what_is_left_out_changes_no_hash_and_no_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rows = two_talks();
+    let plain = capture(&dir.path().join("a"), rows.clone(), 0, usize::MAX);
+    rows.push(Exchange {
+        exchange_id: "health".into(),
+        arrival: 1,
+        method: "GET".into(),
+        path: "/health".into(),
+        dialect: "unknown".into(),
+        ..Exchange::default()
+    });
+    let probed = capture(&dir.path().join("b"), rows, 0, usize::MAX);
+    let all = "[select]\nmethod = \"all\"";
+    let compiled = |captures: &[PathBuf], store: &str| {
+        compile(&options(captures, all, &dir.path().join(store), 1)).unwrap()
+    };
+    let once = compiled(std::slice::from_ref(&plain), "s1");
+    let twice = compiled(&[plain.clone(), plain], "s2");
+    assert_eq!(once.manifest.digest, twice.manifest.digest);
+    assert_eq!(twice.manifest.stages[0].left["duplicate"], 4);
+    let other = compiled(&[probed], "s3");
+    assert_eq!(other.manifest.stages[0].left["not_inference"], 1);
+    assert_eq!(turns(&other), turns(&once));
+}
+
+#[test]
+fn equal_turns_of_another_source_are_another_set_with_a_report_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = |row: Exchange| Exchange {
+        dialect: "trace".into(),
+        request_body: None,
+        response_body: None,
+        session_key: Some(row.exchange_id.chars().take(1).collect()),
+        ..row
+    };
+    let both: Vec<Exchange> = two_talks().into_iter().map(trace).collect();
+    let a = capture(&dir.path().join("a"), both[..2].to_vec(), 0, usize::MAX);
+    let ab = capture(&dir.path().join("b"), both, 0, usize::MAX);
+    let early = "[select]\nmethod = \"window\"\nwindow = { start = \"0s\", length = \"9s\" }\n\
+        [content]\nkind = \"lengths\"";
+    let store = dir.path().join("s");
+    let first = compile(&options(&[a], early, &store, 1)).unwrap();
+    let second = compile(&options(&[ab], early, &store, 1)).unwrap();
+    assert_eq!(turns(&first), turns(&second));
+    assert!(!second.existed);
+    assert_ne!(first.manifest.digest, second.manifest.digest);
+    assert_ne!(first.report.dimensions, second.report.dimensions);
+}

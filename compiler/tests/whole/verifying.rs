@@ -1,6 +1,7 @@
 //! `verify` says yes to what is whole, and names what is not.
 
 use crate::fixture::{Talk, compiled, hold, turns, write};
+use serde_json::Value;
 use std::path::Path;
 use truetape_compiler::verify;
 use truetape_schemas::file::Writer;
@@ -63,4 +64,33 @@ fn a_set_is_what_its_name_says() {
             .any(|fault| fault.contains("turn 2: depends on 7")),
         "{faults:?}"
     );
+}
+
+#[test]
+fn a_manifest_that_another_tool_wrote_again_is_the_same_manifest() {
+    fn backwards(value: Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let mut fields: Vec<_> = fields.into_iter().collect();
+                fields.sort_by(|(a, _), (b, _)| b.cmp(a));
+                let fields = fields
+                    .into_iter()
+                    .map(|(key, value)| (key, backwards(value)));
+                Value::Object(fields.collect())
+            }
+            other => other,
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("c/0.parquet"), &hold(&talk()));
+    let set = compiled(&[dir.path().join("c")], "", &dir.path().join("s"));
+    let path = set.dir.join(store::MANIFEST);
+    let manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let mut again = backwards(manifest.clone());
+    assert_ne!(again["recipe"].to_string(), manifest["recipe"].to_string());
+    std::fs::write(&path, again.to_string()).unwrap();
+    assert_eq!(faults(&set.dir), Vec::<String>::new());
+    again["sources"][0]["digest"] = "of another capture".into();
+    std::fs::write(&path, again.to_string()).unwrap();
+    assert!(faults(&set.dir)[0].contains("digest"));
 }

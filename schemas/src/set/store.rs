@@ -1,10 +1,10 @@
 //! Where sets lie: `<store>/<name>/<digest12>/`, with `<store>/<name>/tags.json` beside them.
 
-use super::manifest::Manifest;
+use super::manifest::{Manifest, Source};
 use super::{Content, FORMAT, Turn};
 use crate::file::{Error, Reader, write_atomically};
 use crate::ids::DIGEST_SHORT_CHARS;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Names of the files of a set.
@@ -113,24 +113,32 @@ pub fn content(dir: &Path) -> Result<Reader<Content>, Error> {
     Reader::<Content>::open(&dir.join(CONTENT))
 }
 
-/// The digest of a set, over its canonical rows and its recipe.
-pub fn digest(recipe: &serde_json::Value, turns: &[Turn], contents: &[Content]) -> String {
-    digest_of(
-        recipe,
-        turns,
-        contents.iter().map(|part| part.content_id.as_str()),
-    )
+/// The digest of a set, over its recipe, its sources and its canonical rows.
+pub fn digest(
+    recipe: &serde_json::Value,
+    sources: &[Source],
+    turns: &[Turn],
+    contents: &[Content],
+) -> String {
+    let ids = contents.iter().map(|part| part.content_id.as_str());
+    digest_of(recipe, sources, turns, ids)
 }
 
 /// The same, for who does not hold the content itself: its names, in order.
 pub fn digest_of<'a>(
     recipe: &serde_json::Value,
+    sources: &[Source],
     turns: &[Turn],
     content_ids: impl Iterator<Item = &'a str>,
 ) -> String {
     let mut digester = crate::ids::Digester::new();
     digester.add(FORMAT.to_string().as_bytes());
-    digester.add(recipe.to_string().as_bytes());
+    digester.add(sorted_by_key(recipe).to_string().as_bytes());
+    // The report of a set is about its sources: equal rows of other sources are another set.
+    let sources: BTreeSet<&str> = sources.iter().map(|s| s.digest.as_str()).collect();
+    for source in sources {
+        digester.add(source.as_bytes());
+    }
     for turn in turns {
         // Serde writes fields in the order of the struct, which is part of the format.
         digester.add(serde_json::to_string(turn).unwrap_or_default().as_bytes());
@@ -139,4 +147,21 @@ pub fn digest_of<'a>(
         digester.add(id.as_bytes());
     }
     digester.finish()
+}
+
+/// The same value whatever tool wrote it: the keys of objects in their order.
+fn sorted_by_key(value: &serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, Value> = fields
+                .iter()
+                .map(|(key, value)| (key, sorted_by_key(value)))
+                .collect();
+            let fields = sorted.into_iter().map(|(key, value)| (key.clone(), value));
+            Value::Object(fields.collect())
+        }
+        Value::Array(items) => items.iter().map(sorted_by_key).collect(),
+        other => other.clone(),
+    }
 }
