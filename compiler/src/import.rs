@@ -4,7 +4,8 @@
 //! used is reported with its line number and counted: nothing is reshaped in silence.
 //!
 //! Read in this order: [`format`](mod@format) (units and block sizes), [`line`](mod@line) (one
-//! line), [`scan`] (all lines, before anything is written), [`write`](mod@write) (segments).
+//! line), [`scan`] (all lines, before anything is written), [`write`](mod@write) (segments,
+//! in a directory [`aside`]).
 
 use crate::cli::{ImportArgs, ImportFormat};
 use crate::error::Error;
@@ -16,8 +17,8 @@ use truetape_schemas::blame::Answer;
 use truetape_schemas::ledger::Ledger;
 use truetape_schemas::time::{format_utc, parse_utc};
 
+mod aside;
 pub mod format;
-pub mod grid;
 pub mod line;
 pub mod scan;
 pub mod write;
@@ -51,7 +52,7 @@ pub struct Imported {
     pub bad: Vec<scan::BadLine>,
     /// What could not be carried over.
     pub losses: Vec<String>,
-    /// The grid that the trace's timestamps sit on.
+    /// The step of the trace's clock, where it is coarse.
     pub clock_resolution_us: Option<i64>,
     /// The segments written.
     pub segments: Vec<PathBuf>,

@@ -1,21 +1,24 @@
-//! All lines of a trace, read once before anything is written: what cannot be used, the grid of
+//! All lines of a trace, read once before anything is written: what cannot be used, the step of
 //! the clock, and the digest that names the import.
 
 use super::format::TraceFormat;
-use super::grid;
 use super::line::{TraceRow, Unusable, read};
 use crate::error::Error;
 use crate::talk::Progress;
 use std::collections::BTreeSet;
 use std::io::{BufRead, Read as _};
 use std::path::{Path, PathBuf};
+use truetape_fidelity::dispersion::clock;
 use truetape_schemas::ids::Digester;
 
 /// Bytes of a line at most: a million block ids of 20 digits are 21 MB.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// Timestamps kept to find the grid of the clock: 8 MiB.
-const GRID_TIMESTAMPS_MAX: usize = 1 << 20;
+/// Timestamps kept to find the step of the clock: 8 MiB.
+const CLOCK_TIMESTAMPS_MAX: usize = 1 << 20;
+
+/// A trace in milliseconds steps by them, and bends no window that anybody looks at.
+const FINE_STEP_US: i64 = 1_000;
 
 /// Lines between two looks at the progress line.
 const PROGRESS_LINES: u64 = 8_192;
@@ -49,7 +52,7 @@ pub struct Scan {
     pub bad: Vec<BadLine>,
     /// Keys that are not carried over.
     pub other_keys: BTreeSet<String>,
-    /// The grid of the clock.
+    /// The step of the clock, where it is coarser than a millisecond.
     pub clock_resolution_us: Option<i64>,
     /// Digest of the format, the block size and the bytes of the files.
     pub digest: String,
@@ -74,14 +77,14 @@ impl Scan {
             })?;
         }
         scan.digest = digester.finish();
-        scan.clock_resolution_us = grid::resolution_us(timestamps_us, format.unit_us());
+        scan.clock_resolution_us = step_us(timestamps_us);
         Ok(scan)
     }
 
     fn take(&mut self, row: TraceRow, timestamps_us: &mut Vec<i64>) {
         self.rows += 1;
         self.other_keys.extend(row.other_keys);
-        if timestamps_us.len() < GRID_TIMESTAMPS_MAX {
+        if timestamps_us.len() < CLOCK_TIMESTAMPS_MAX {
             timestamps_us.push(row.timestamp_us);
         }
     }
@@ -95,6 +98,14 @@ impl Scan {
             problem,
         });
     }
+}
+
+/// The step of the clock, to the millisecond: what a trace writes is no finer.
+fn step_us(mut timestamps_us: Vec<i64>) -> Option<i64> {
+    timestamps_us.sort_unstable();
+    let step = clock::resolution_us(&timestamps_us)?;
+    let step = (step + FINE_STEP_US / 2) / FINE_STEP_US * FINE_STEP_US;
+    (step > FINE_STEP_US).then_some(step)
 }
 
 /// Calls `f` for every line that is not blank, with its number from 1.

@@ -1,12 +1,13 @@
 //! The segments of an import.
 
+use super::aside::Aside;
 use super::format::TraceFormat;
 use super::line::{self, TraceRow};
 use super::scan::{Scan, each_line};
 use super::{ImportOptions, Imported};
 use crate::error::Error;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use truetape_schemas::capture::footer::Footer;
 use truetape_schemas::capture::{Exchange, LengthSource, Outcome, ParseStatus, SEGMENT_SUFFIX};
 use truetape_schemas::file::{READ_BATCH_ROWS, Reader, Writer};
@@ -20,18 +21,29 @@ const RULE_SESSION_ID: &str = "trace:session_id";
 /// The session rule of a trace that names the parent of each chat.
 const RULE_PARENT_CHAT: &str = "trace:parent_chat_id";
 
-/// Writes the capture of a scanned trace.
+/// Writes the capture of a scanned trace, whole or not at all.
 pub(super) fn capture(
     options: &ImportOptions,
     block_tokens: u32,
     scan: Scan,
 ) -> Result<Imported, Error> {
+    capture_in_segments(options, block_tokens, scan, SEGMENT_ROWS_MAX)
+}
+
+fn capture_in_segments(
+    options: &ImportOptions,
+    block_tokens: u32,
+    scan: Scan,
+    segment_rows_max: u64,
+) -> Result<Imported, Error> {
     let digest = import_digest(options, &scan);
     refuse_a_mix(&options.out, &digest)?;
-    std::fs::create_dir_all(&options.out).map_err(|cause| Error::io(&options.out, cause))?;
+    let aside = Aside::create(&options.out)?;
     let losses = losses(options.format, &scan);
     let mut segments = Segments {
-        options,
+        format: options.format,
+        dir: aside.dir(),
+        rows_max: segment_rows_max,
         footer: Footer {
             proxy_config_digest: Some(digest),
             import_losses: losses.clone(),
@@ -58,12 +70,14 @@ pub(super) fn capture(
         })?;
     }
     segments.seal()?;
+    let (ledger, names) = (segments.total, segments.sealed);
+    aside.place()?;
     Ok(Imported {
-        ledger: segments.total,
+        ledger,
         bad: scan.bad,
         losses,
         clock_resolution_us: scan.clock_resolution_us,
-        segments: segments.sealed,
+        segments: names.iter().map(|name| options.out.join(name)).collect(),
     })
 }
 
@@ -105,9 +119,7 @@ fn refuse_a_mix(out: &Path, digest: &str) -> Result<(), Error> {
                     .as_deref()
                     == Some(digest)
             });
-        // What a crash left of this import's own file in the making is overwritten.
-        let aside = path.extension().is_some_and(|extension| extension == "tmp");
-        if !ours && !aside {
+        if !ours {
             let problem = format!(
                 "not empty, and {} is not of this import; give an empty or absent directory",
                 path.file_name().unwrap_or_default().display()
@@ -194,10 +206,13 @@ fn exchange_id(format: TraceFormat, index: u64, line: &[u8]) -> String {
 
 /// Writes rows to segments, each with the account of its own lines.
 struct Segments<'a> {
-    options: &'a ImportOptions,
+    format: TraceFormat,
+    dir: &'a Path,
+    rows_max: u64,
     footer: Footer,
     open: Option<Open>,
-    sealed: Vec<PathBuf>,
+    /// Names of the segments that are done.
+    sealed: Vec<String>,
     total: Ledger,
 }
 
@@ -208,14 +223,15 @@ struct Open {
 }
 
 impl Segments<'_> {
+    /// The name of the segment that is open, or would be.
+    fn name(&self) -> String {
+        let number = self.sealed.len();
+        format!("import-{}-{number:05}{SEGMENT_SUFFIX}", self.format.name())
+    }
+
     fn open(&mut self) -> Result<&mut Open, Error> {
         if self.open.is_none() {
-            let name = format!(
-                "import-{}-{:05}{SEGMENT_SUFFIX}",
-                self.options.format.name(),
-                self.sealed.len()
-            );
-            let writer = Writer::create(&self.options.out.join(name))?;
+            let writer = Writer::create(&self.dir.join(self.name()))?;
             self.open = Some(Open {
                 writer,
                 batch: Vec::new(),
@@ -236,7 +252,7 @@ impl Segments<'_> {
             open.writer.write(&open.batch)?;
             open.batch.clear();
         }
-        if open.ledger.recorded >= SEGMENT_ROWS_MAX {
+        if open.ledger.recorded >= self.rows_max {
             self.seal()
         } else {
             Ok(())
@@ -260,8 +276,11 @@ impl Segments<'_> {
             ledger: Some(open.ledger),
             ..self.footer.clone()
         };
-        self.sealed
-            .push(open.writer.finish(&footer.to_pairs())?.path);
+        open.writer.finish(&footer.to_pairs())?;
+        self.sealed.push(self.name());
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

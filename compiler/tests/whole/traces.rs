@@ -93,7 +93,15 @@ not a line
 
 #[test]
 fn bursts_stay_bursts_and_the_coarse_clock_is_named() {
-    let groups = [(0, 4), (2_999, 3), (6_000, 5), (9_001, 2)];
+    // Mooncake's clock: steps of 2999, 3000 and 3001 ms.
+    let groups: Vec<(i64, i64)> = (0..60)
+        .map(|step| {
+            (
+                step * 3_000 + [0, -1, 0, 1][step as usize % 4],
+                2 + step % 4,
+            )
+        })
+        .collect();
     let lines = groups.iter().flat_map(|(ms, n)| {
         (0..*n).map(move |i| {
             format!(
@@ -108,7 +116,7 @@ fn bursts_stay_bursts_and_the_coarse_clock_is_named() {
         &lines.collect::<String>(),
         dir.path(),
     );
-    assert_eq!(trace.clock_resolution_us, Some(3_001_000));
+    assert_eq!(trace.clock_resolution_us, Some(3_000_000));
     let set = compiled(
         &[dir.path().join("capture")],
         "[select]\nmethod = \"all\"",
@@ -122,13 +130,13 @@ fn bursts_stay_bursts_and_the_coarse_clock_is_named() {
             .or_default()
             .push(turn.input_tokens.unwrap());
     }
-    let wanted = groups.map(|(ms, n)| (ms, (100..100 + n).collect()));
+    let wanted = groups.iter().map(|(ms, n)| (*ms, (100..100 + n).collect()));
     assert_eq!(
         bursts,
-        BTreeMap::from(wanted),
+        wanted.collect::<BTreeMap<_, _>>(),
         "the order inside a burst is the file's"
     );
-    assert_eq!(set.manifest.semantics.clock_resolution_us, Some(3_001_000));
+    assert_eq!(set.manifest.semantics.clock_resolution_us, Some(3_000_000));
 }
 
 #[test]
