@@ -73,7 +73,7 @@ fn verify(
     turns: &[Turn],
     contents: &[Content],
 ) -> Result<(), Error> {
-    let found = store::digest(&manifest.recipe, turns, contents);
+    let found = store::digest(&manifest.recipe, &manifest.sources, turns, contents);
     if found != manifest.digest {
         let problem = format!(
             "its rows have the digest {found}, its manifest says {}; compile it again",

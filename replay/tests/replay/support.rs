@@ -287,7 +287,7 @@ pub(crate) fn write_set(dir: &Path, turns: &[Turn]) -> PathBuf {
     let mut manifest = Manifest {
         format: truetape_schemas::set::FORMAT.to_string(),
         name: "tiny".into(),
-        digest: store::digest(&recipe, turns, &contents),
+        digest: store::digest(&recipe, &[], turns, &contents),
         recipe,
         ..Manifest::default()
     };
