@@ -283,21 +283,38 @@ fn lacks(case: &Case) -> Option<&'static str> {
         text += &String::from_utf8_lossy(&case.bytes(file).unwrap_or_default());
         text.push('\n');
     }
-    LACKING
-        .iter()
-        .find(|(sign, _)| text.contains(sign))
-        .map(|(_, what)| *what)
+    let kind = case.kind()?;
+    let lacking = LACKING.iter().filter(|(_, _, kinds)| kinds.contains(&kind));
+    let mut asked = lacking.filter(|(sign, _, _)| text.contains(sign));
+    asked.next().map(|(_, what, _)| *what)
 }
 
-/// A sign in a case's files, and what of the product it needs.
-const LACKING: &[(&str, &str)] = &[
+/// Kinds that read answers off the wire.
+const LIVE: &[Kind] = &[Kind::Stream, Kind::Json, Kind::Raw, Kind::Script];
+
+/// The same, and captures that hold them.
+const LIVE_OR_CAPTURED: &[Kind] = &[
+    Kind::Stream,
+    Kind::Json,
+    Kind::Raw,
+    Kind::Script,
+    Kind::Captures,
+];
+
+/// A sign in a case's files, what of the product it needs, and the kinds that it is lacking for.
+const LACKING: &[(&str, &str, &[Kind])] = &[
     (
         "\"content-encoding\"",
         "compressed answers are not decoded yet",
+        LIVE,
     ),
-    ("/v1/messages", "the Anthropic dialect"),
-    ("/v1/responses", "the Responses dialect"),
-    ("/api/chat", "the Ollama dialect"),
-    ("/v1/embeddings", "embeddings"),
-    ("\"image_url\"", "content that is not text"),
+    ("/v1/messages", "the Anthropic dialect", LIVE_OR_CAPTURED),
+    ("/v1/responses", "the Responses dialect", LIVE),
+    ("/api/chat", "the Ollama dialect", LIVE_OR_CAPTURED),
+    ("/v1/embeddings", "embeddings", LIVE_OR_CAPTURED),
+    (
+        "\"image_url\"",
+        "content that is not text",
+        LIVE_OR_CAPTURED,
+    ),
 ];
