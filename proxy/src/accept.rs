@@ -1,7 +1,7 @@
 //! The listener, and one task for each client connection.
 
 use crate::forward::{self, Connection};
-use crate::io::{self, ClientIo, Traffic};
+use crate::io::{self, ClientIo};
 use crate::limits;
 use crate::link;
 use crate::metrics::Metric;
@@ -30,11 +30,7 @@ pub async fn run(listener: TcpListener, shared: Arc<Shared>) {
             }
         };
         shared.metrics.count(Metric::Connections);
-        let connection = Arc::new(Connection {
-            shared: Arc::clone(&shared),
-            traffic: Traffic::new(),
-            id,
-        });
+        let connection = Arc::new(Connection::new(&shared, id));
         id += 1;
         drop(shared.tasks.spawn(serve(stream, connection)));
     }
@@ -53,6 +49,7 @@ async fn serve(stream: TcpStream, connection: Arc<Connection>) {
         Arc::clone(&traffic),
         Arc::clone(&shared.recorder),
     );
+    let pair = Arc::clone(&connection.pair);
     let sequence = AtomicI32::new(0);
     let service = service_fn(move |request| {
         let sequence = sequence.fetch_add(1, Relaxed);
@@ -64,8 +61,9 @@ async fn serve(stream: TcpStream, connection: Arc<Connection>) {
             .with_upgrades()
     );
     let mut gone = pin!(io::gone(&stream));
+    let mut left = pin!(pair.over(&traffic));
     let mut order = pin!(next_order(&shared.drain, &shared.cut, Step::Drain));
-    let (mut watching, mut ending) = (true, Step::Drain);
+    let (mut watching, mut paired, mut ending) = (true, true, Step::Drain);
     loop {
         tokio::select! {
             biased;
@@ -87,6 +85,12 @@ async fn serve(stream: TcpStream, connection: Arc<Connection>) {
                     return;
                 }
                 watching = false;
+            }
+            () = left.as_mut(), if paired => {
+                // The upstream ended a connection that was idle, so the client's ends too: after
+                // the exchange, should one have begun.
+                serving.as_mut().graceful_shutdown();
+                paired = false;
             }
         }
     }

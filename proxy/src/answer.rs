@@ -1,12 +1,14 @@
-//! The body of a response: it drives the link that it comes over.
+//! The body of a response: it drives the link that it comes over, unless an upload does.
 
 use crate::io::Busy;
-use crate::link::{Link, Pool};
+use crate::link::Link;
+use crate::pair::Pair;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio_util::sync::CancellationToken;
 
 /// The body of a response.
 #[derive(Debug)]
@@ -20,11 +22,18 @@ pub struct Answer {
 #[derive(Debug)]
 enum Source {
     Own(Bytes),
-    Upstream {
-        incoming: Incoming,
-        link: Option<Link>,
-        pool: Arc<Pool>,
-    },
+    Upstream { incoming: Incoming, drive: Drive },
+}
+
+/// Who drives the link of a response.
+#[derive(Debug)]
+pub enum Drive {
+    /// Whoever polls its body. Afterwards the link goes back to its client's connection.
+    Here(Link, Arc<Pair>),
+    /// A task, because the request's body is still on its way. This ends it at once.
+    Task(CancellationToken),
+    /// Nobody any more.
+    Over,
 }
 
 /// A failure that is held back until what came before it has left.
@@ -47,12 +56,8 @@ impl Answer {
     }
 
     /// A body that comes over a link.
-    pub fn upstream(incoming: Incoming, link: Link, pool: Arc<Pool>, busy: Busy) -> Self {
-        let source = Source::Upstream {
-            incoming,
-            link: Some(link),
-            pool,
-        };
+    pub fn upstream(incoming: Incoming, drive: Drive, busy: Busy) -> Self {
+        let source = Source::Upstream { incoming, drive };
         Self {
             source,
             cut: None,
@@ -102,13 +107,10 @@ impl Body for Answer {
                 this.over = true;
                 return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
             }
-            Source::Upstream {
-                incoming,
-                link: Some(link),
-                ..
-            } => link.poll_body(incoming, cx),
-            // The link is there until the body is dropped.
-            Source::Upstream { link: None, .. } => Poll::Ready(None),
+            Source::Upstream { incoming, drive } => match drive {
+                Drive::Here(link, _) => link.poll_body(incoming, cx),
+                Drive::Task(_) | Drive::Over => Pin::new(incoming).poll_frame(cx),
+            },
         };
         match polled {
             Poll::Ready(Some(Err(error))) => {
@@ -144,10 +146,17 @@ impl Body for Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         let whole = self.cut.is_none() && (self.over || self.is_end_stream());
-        if let Source::Upstream { link, pool, .. } = &mut self.source
-            && let (true, Some(link)) = (whole, link.take())
-        {
-            pool.give(link);
+        let Source::Upstream { drive, .. } = &mut self.source else {
+            return;
+        };
+        match (std::mem::replace(drive, Drive::Over), whole) {
+            (Drive::Here(link, pair), true) => pair.give(link),
+            // Dropping the link tells the upstream that nobody wants the rest.
+            (Drive::Here(..), false) => {}
+            // The upload may go on, as it would without us.
+            (Drive::Task(_), true) => {}
+            (Drive::Task(task), false) => task.cancel(),
+            (Drive::Over, _) => {}
         }
     }
 }

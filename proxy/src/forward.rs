@@ -1,10 +1,11 @@
 //! One exchange: client to upstream to client.
 
 use crate::account::Exclusion;
-use crate::answer::Answer;
+use crate::answer::{Answer, Drive};
 use crate::io::{Busy, Traffic};
 use crate::link::{Link, RequestBody, Unanswered};
 use crate::metrics::Metric;
+use crate::pair::Pair;
 use crate::redact::{self, Credentials, HeaderText};
 use crate::server::Shared;
 use crate::tap::{Recording, Tap};
@@ -16,6 +17,7 @@ use hyper::body::{Body as _, Incoming};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use truetape_schemas::wire::session::PROBE_HEADER;
 
 /// The body of a response on its way to the client.
@@ -37,8 +39,49 @@ pub struct Connection {
     pub shared: Arc<Shared>,
     /// What passes over this one.
     pub traffic: Arc<Traffic>,
+    /// Its link to the upstream.
+    pub pair: Arc<Pair>,
+    /// Ends with it: what goes on for it in tasks of their own.
+    pub alive: DropGuard,
     /// Its number.
     pub id: i64,
+}
+
+impl Connection {
+    /// A connection that was just accepted.
+    pub fn new(shared: &Arc<Shared>, id: i64) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            traffic: Traffic::new(),
+            pair: Arc::default(),
+            alive: CancellationToken::new().drop_guard(),
+            id,
+        }
+    }
+
+    /// Says who drives the link of a response. An upload that is not over must not wait for a client
+    /// that does not read yet, so it gets a task.
+    fn drive(&self, mut link: Link, uploading: bool) -> Drive {
+        let pair = Arc::clone(&self.pair);
+        if !uploading {
+            return Drive::Here(link, pair);
+        }
+        let ended = self.alive.token().child_token();
+        let (cut, abort) = (self.shared.cut.clone(), ended.clone());
+        let settling = async move {
+            link.settle().await;
+            pair.give_from_outside(link);
+        };
+        drop(self.shared.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = cut.cancelled() => {}
+                () = ended.cancelled() => {}
+                () = settling => {}
+            }
+        }));
+        Drive::Task(abort)
+    }
 }
 
 /// Forwards one request and records the exchange.
@@ -60,7 +103,8 @@ pub async fn exchange(
         begin(&connection, sequence, arrival_us, &request)
     };
     let request = prepare(&connection, request, upgrade, tape.clone());
-    let answered = match (answer(shared, request).await, client_side) {
+    let upload = request.body().watch();
+    let answered = match (answer(&connection, request).await, client_side) {
         (Ok((response, link)), Some(client_side))
             if response.status() == StatusCode::SWITCHING_PROTOCOLS =>
         {
@@ -77,7 +121,10 @@ pub async fn exchange(
         shared.recorder.skip(Exclusion::NotInference);
     }
     match answered {
-        Ok((response, link)) => Ok(pass(&connection, response, link, tape, busy)),
+        Ok((response, link)) => {
+            let drive = connection.drive(link, !upload.is_over());
+            Ok(pass(&connection, response, drive, tape, busy))
+        }
         Err(Failed::Unreachable(unsent)) => {
             read_off(shared, *unsent).await;
             Ok(unreachable(shared, tape, busy))
@@ -151,16 +198,17 @@ enum Failed {
     Broken,
 }
 
-/// Sends a request over an idle link, or over a new one.
+/// Sends a request over the link of its connection, or over a new one.
 ///
 /// A link that turned out to be closed is replaced as long as not a byte was written. After that,
 /// nothing is ever sent twice: the client decides about retries, as it would without us.
 async fn answer(
-    shared: &Shared,
+    connection: &Connection,
     mut request: Request<RequestBody>,
 ) -> Result<(Response<Incoming>, Link), Failed> {
+    let shared = &connection.shared;
     loop {
-        let mut link = match shared.pool.take() {
+        let mut link = match connection.pair.take() {
             Some(link) => link,
             None => {
                 shared.metrics.count(Metric::UpstreamConnects);
@@ -191,7 +239,7 @@ async fn answer(
 fn pass(
     connection: &Connection,
     response: Response<Incoming>,
-    link: Link,
+    drive: Drive,
     tape: Option<Arc<Tape>>,
     busy: Busy,
 ) -> Response<ResponseBody> {
@@ -214,7 +262,7 @@ fn pass(
             .headers
             .append(CONNECTION, HeaderValue::from_static("close"));
     }
-    let answer = Answer::upstream(incoming, link, Arc::clone(&shared.pool), busy);
+    let answer = Answer::upstream(incoming, drive, busy);
     Response::from_parts(parts, Tap::new(answer, recording))
 }
 

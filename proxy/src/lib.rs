@@ -11,7 +11,8 @@
 //! Read in this order:
 //!
 //! 1. [`cli`] and [`config`]: what is set and what it means; [`limits`]: every bound;
-//! 2. [`accept`], [`forward`], [`headers`], [`link`], [`nudge`], [`answer`], [`tunnel`]: the serving path;
+//! 2. [`accept`], [`forward`], [`headers`], [`link`], [`pair`], [`nudge`],
+//!    [`answer`], [`tunnel`]: the serving path;
 //! 3. [`io`], [`tap`], [`track`], [`pack`], [`budget`]: what is remembered of it, in bounded memory;
 //! 4. [`tape`], [`recorder`], [`account`]: one exchange, offered once, accounted for once;
 //! 5. [`observe`], [`redact`]: records to rows, off the serving path;
@@ -44,6 +45,7 @@ pub mod metrics;
 pub mod nudge;
 pub mod observe;
 pub mod pack;
+pub mod pair;
 pub mod recorder;
 pub mod redact;
 pub mod run;

@@ -97,15 +97,9 @@ pub const SEAL_WITHIN: Duration = Duration::from_secs(20);
 /// Least time between two log lines about lost records.
 pub const LOSS_LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Idle upstream connections are closed by us before engines close them (uvicorn: 5 s), or a
-/// request would meet the close on its way.
-pub const UPSTREAM_IDLE_MAX: Duration = Duration::from_secs(4);
-
-/// Idle upstream connections kept.
-pub const UPSTREAM_IDLE_LINKS_MAX: usize = 1024;
-
-/// Longest wait for a connection to the upstream.
-pub const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Longest wait for a connection to the upstream: longer than Linux tries by itself (127 s), which
+/// is what a client would wait for. One that goes away ends it earlier.
+pub const CONNECT_WITHIN: Duration = Duration::from_secs(130);
 
 /// Longest time that a request's body is read although the upstream cannot be reached.
 pub const READ_OFF_WITHIN: Duration = Duration::from_secs(1);

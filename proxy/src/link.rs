@@ -1,7 +1,8 @@
-//! A connection to the upstream, and the pool of idle ones.
+//! A connection to the upstream.
 //!
-//! A link is driven by whoever uses it: there is no task of its own. So a response needs no hop
-//! between threads, and dropping the exchange closes the socket at once, in whatever phase it is.
+//! A link is driven by whoever uses it: there is no task of its own, but for an upload that outlasts
+//! the head of its response. So a response needs no hop between threads, and dropping the exchange
+//! closes the socket at once, in whatever phase it is.
 
 use crate::config::Upstream;
 use crate::limits;
@@ -17,9 +18,7 @@ use std::future::Future;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 use tokio::net::TcpStream;
 
 /// The body of a request on its way to the upstream.
@@ -33,7 +32,6 @@ pub struct Link {
     driver: Option<Driver>,
     poller: Poller,
     reused: bool,
-    idle_since: Instant,
 }
 
 impl std::fmt::Debug for Link {
@@ -74,7 +72,6 @@ impl Link {
             driver: Some(driver),
             poller: Poller::default(),
             reused: false,
-            idle_since: Instant::now(),
         })
     }
 
@@ -119,21 +116,55 @@ impl Link {
 
     /// Drives the connection to its end, which hands an upgraded socket over.
     pub async fn finish(mut self) {
+        poll_fn(|cx| self.poll_over(cx)).await;
+    }
+
+    /// Drives the connection until it can take another request, or is over.
+    ///
+    /// Meanwhile the response is read as its body is polled, and the request's body goes on even
+    /// while the client does not take the response.
+    pub async fn settle(&mut self) {
+        let (driver, sender) = (&mut self.driver, &mut self.sender);
+        let poller = &self.poller;
         poll_fn(|cx| {
-            drive(&mut self.driver, cx);
-            if self.driver.is_none() {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
+            poller.poll(cx, |cx| {
+                drive(driver, cx);
+                if driver.is_none() {
+                    return Poll::Ready(());
+                }
+                sender.poll_ready(cx).map(drop)
+            })
         })
         .await;
     }
 
     /// Whether another request can go over it, as far as can be seen without waiting.
-    fn is_idle(&mut self) -> bool {
+    pub fn is_idle(&mut self) -> bool {
         drive(&mut self.driver, &mut Context::from_waker(Waker::noop()));
         self.driver.is_some() && self.sender.is_ready()
+    }
+
+    /// Marks it as one that has carried a request before.
+    pub fn reuse(&mut self) {
+        self.reused = true;
+    }
+
+    /// Whether the connection is over.
+    pub fn is_over(&self) -> bool {
+        self.driver.is_none()
+    }
+
+    /// Waits, while no request is under way, for the upstream to close.
+    pub fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let driver = &mut self.driver;
+        self.poller.poll(cx, |cx| {
+            drive(driver, cx);
+            if driver.is_none() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
     }
 }
 
@@ -152,65 +183,4 @@ pub fn tune(stream: &TcpStream) -> io::Result<()> {
         .with_time(limits::TCP_KEEPALIVE)
         .with_interval(limits::TCP_KEEPALIVE_INTERVAL);
     socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive)
-}
-
-/// Idle links, the latest used first.
-#[derive(Debug, Default)]
-pub struct Pool {
-    idle: Mutex<Vec<Link>>,
-}
-
-impl Pool {
-    /// A link that is idle and, as far as can be seen, still open.
-    pub fn take(&self) -> Option<Link> {
-        loop {
-            let mut link = self.links().pop()?;
-            if link.idle_since.elapsed() >= limits::UPSTREAM_IDLE_MAX {
-                // Those below it have been idle for longer.
-                self.sweep();
-                return None;
-            }
-            if link.is_idle() {
-                link.reused = true;
-                return Some(link);
-            }
-        }
-    }
-
-    /// Keeps a link when another request can go over it; else closes it.
-    pub fn give(&self, mut link: Link) {
-        if link.is_idle() {
-            link.idle_since = Instant::now();
-            let mut idle = self.links();
-            if idle.len() < limits::UPSTREAM_IDLE_LINKS_MAX {
-                idle.push(link);
-            }
-        }
-    }
-
-    /// Closes links that have been idle for too long. They are closed after the lock is released.
-    pub fn sweep(&self) {
-        let mut idle = self.links();
-        let kept =
-            idle.partition_point(|link| link.idle_since.elapsed() >= limits::UPSTREAM_IDLE_MAX);
-        let stale: Vec<Link> = idle.drain(..kept).collect();
-        drop(idle);
-        drop(stale);
-    }
-
-    /// Idle links.
-    pub fn len(&self) -> usize {
-        self.links().len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn links(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
-        self.idle
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
 }

@@ -75,7 +75,7 @@ impl Metric {
             Self::ProtocolErrors => "Client connections that broke HTTP, or exceeded a limit.",
             Self::UpstreamConnects => "Connections opened to the upstream.",
             Self::UpstreamReplaced => {
-                "Idle upstream connections found closed before a byte of a request was sent."
+                "A client's idle upstream connections found closed before a byte of its request was sent."
             }
             Self::UpstreamUnreachable => "Requests answered with our 502.",
             Self::UpstreamBroken => "Requests that the upstream gave no response to.",

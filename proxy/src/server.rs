@@ -5,7 +5,6 @@ use crate::capture::Capture;
 use crate::config::Config;
 use crate::error::Error;
 use crate::limits;
-use crate::link::Pool;
 use crate::metrics::{Metric, Metrics};
 use crate::recorder::Recorder;
 use crate::{accept, observe};
@@ -27,9 +26,7 @@ pub struct Shared {
     pub recorder: Arc<Recorder>,
     /// Counts.
     pub metrics: Arc<Metrics>,
-    /// Idle links to the upstream.
-    pub pool: Arc<Pool>,
-    /// Tasks that shutdown waits for: connections and tunnels.
+    /// Tasks that shutdown waits for: connections, tunnels and uploads.
     pub tasks: TaskTracker,
     /// No more connections; those that are idle close, the others end their exchange.
     pub drain: CancellationToken,
@@ -94,7 +91,6 @@ pub async fn start(config: Config) -> Result<Proxy, Error> {
         config,
         recorder,
         metrics,
-        pool: Arc::new(Pool::default()),
         tasks: TaskTracker::new(),
         drain: CancellationToken::new(),
         cut: CancellationToken::new(),
@@ -109,9 +105,6 @@ pub async fn start(config: Config) -> Result<Proxy, Error> {
         stopped.clone(),
     );
     drop(background.spawn(serving));
-    let sweeping = sweep(Arc::clone(&shared.pool));
-    let until = stopped.clone();
-    drop(background.spawn(async move { until.run_until_cancelled(sweeping).await }));
     Ok(Proxy {
         listen_addr,
         admin_addr,
@@ -183,11 +176,4 @@ async fn bind(address: &str) -> Result<(TcpListener, SocketAddr), Error> {
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
     Ok((listener, bound))
-}
-
-async fn sweep(pool: Arc<Pool>) {
-    loop {
-        tokio::time::sleep(limits::UPSTREAM_IDLE_MAX / 4).await;
-        pool.sweep();
-    }
 }

@@ -11,7 +11,7 @@ use crate::track::{Track, TrackEnd};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 /// What is told where, for one direction.
@@ -81,12 +81,33 @@ impl Recording {
 pub struct Tap<B: Body> {
     inner: B,
     recording: Option<Recording>,
+    alive: Arc<()>,
+}
+
+/// Tells whether a body is still on its way.
+#[derive(Debug)]
+pub struct Watch(Weak<()>);
+
+impl Watch {
+    /// Whether whoever sends the body has let it go: it is sent, or never will be.
+    pub fn is_over(&self) -> bool {
+        self.0.strong_count() == 0
+    }
 }
 
 impl<B: Body> Tap<B> {
     /// Wraps a body; without a recording it only passes frames on.
     pub fn new(inner: B, recording: Option<Recording>) -> Self {
-        Self { inner, recording }
+        Self {
+            inner,
+            recording,
+            alive: Arc::new(()),
+        }
+    }
+
+    /// Watches for its end.
+    pub fn watch(&self) -> Watch {
+        Watch(Arc::downgrade(&self.alive))
     }
 }
 

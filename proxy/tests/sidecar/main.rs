@@ -7,6 +7,7 @@
 
 mod faults;
 mod lifecycle;
+mod pairing;
 mod recording;
 mod support;
 mod transparency;

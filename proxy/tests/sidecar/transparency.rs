@@ -331,31 +331,6 @@ fn large_heads_pass() {
 }
 
 #[test]
-fn an_idle_upstream_connection_that_was_closed_is_replaced() {
-    // It closes after each answer, without a word about it: the pool finds out.
-    let stage = Stage::new("keepalive", |_| Script {
-        framing: Framing::Plain,
-        ..Script::raw(
-            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
-            Action::Close,
-        )
-    });
-    let mut client = Client::connect(stage.sidecar.listen);
-    for round in 0..20 {
-        client.write(&chat());
-        assert_eq!(client.read_answer("POST", None).status(), 200);
-        // It has closed: what comes next must not go over that connection.
-        stage
-            .upstream
-            .await_records("its own close", SOON, |records| {
-                records.get(round)?.finished.then_some(())
-            });
-    }
-    let (rows, _) = stage.finish();
-    assert!(rows.iter().all(|row| row.status == Some(200)));
-}
-
-#[test]
 fn an_early_answer_passes_while_the_upload_goes_on() {
     let stage = Stage::new("early", |_| Script {
         // Answers the head, before the body is read.
