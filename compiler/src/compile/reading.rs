@@ -83,6 +83,12 @@ pub(crate) fn render(dialect: Dialect, body: &Value) -> Option<Vec<u8>> {
     }
 }
 
+/// The salt with which a client keeps its prompts apart from those of others in the engine's cache.
+pub(crate) fn cache_salt(body: &Value) -> Option<&str> {
+    let salt = body.get("cache_salt")?.as_str()?;
+    (!salt.is_empty()).then_some(salt)
+}
+
 /// The answer as a client appends it to its history: the strongest tie between two requests.
 fn answer(exchange: &Exchange, dialect: Dialect) -> Option<u64> {
     let body = exchange.response_body.as_deref()?;

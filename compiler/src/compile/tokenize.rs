@@ -92,14 +92,26 @@ pub(crate) fn tokenize(
             "text is hashed in blocks of {block_tokens} tokens, as the trace beside it"
         ));
     }
-    let key = block_key(&ingested.secret, recipe.seed);
-    let hash = |row: &Row, rendered: &[u8]| {
+    let secret = ingested.secret;
+    let hash = |row: &Row, prompt: &Prompt| {
         let ratio = ratios.of(row.model.as_ref());
-        let full = rendered.len() as f64 / (ratio * f64::from(block_tokens));
-        let blocks = of_rendered(&key, rendered, ratio, block_tokens);
-        (blocks, full.floor() as usize)
+        let full = prompt.rendered.len() as f64 / (ratio * f64::from(block_tokens));
+        let key = block_key(&secret, recipe.seed, prompt.cache_salt.as_deref());
+        let blocks = of_rendered(&key, &prompt.rendered, ratio, block_tokens);
+        Hashed {
+            blocks,
+            full: full.floor() as usize,
+            salted: prompt.cache_salt.is_some(),
+        }
     };
-    fill_blocks(ingested, threads, block_tokens, hash)?;
+    let salted = fill_blocks(ingested, threads, block_tokens, hash)?;
+    account.mark("cache_salt", salted);
+    if salted > 0 {
+        findings.push(format!(
+            "{salted} requests carry a cache_salt: prompts of different salts share no prefix, as \
+             in production's cache"
+        ));
+    }
     let stage = account.close(ingested.rows.len());
     Ok(Tokenized {
         tokenizer,
@@ -110,10 +122,27 @@ pub(crate) fn tokenize(
     })
 }
 
-fn block_key(secret: &Secret, seed: u64) -> BlockKey {
+/// Production's own salt goes into the key: its cache kept such prompts apart from their first
+/// block on.
+fn block_key(secret: &Secret, seed: u64, cache_salt: Option<&str>) -> BlockKey {
     let mut salt = secret.0.to_vec();
     salt.extend(seed.to_le_bytes());
+    salt.extend(cache_salt.unwrap_or_default().as_bytes());
     BlockKey::new(&salt)
+}
+
+/// What the cache of an engine sees of a request.
+struct Prompt {
+    rendered: Vec<u8>,
+    cache_salt: Option<String>,
+}
+
+/// The blocks of a prompt.
+struct Hashed {
+    blocks: Vec<u64>,
+    /// Those that are full.
+    full: usize,
+    salted: bool,
 }
 
 /// The block size that traces bring along: one for all, or their hashes do not compare.
@@ -251,13 +280,14 @@ fn count_unreported(rows: &mut [Row]) -> usize {
     filled
 }
 
-/// Reads the bodies once more: the key of the hashes follows from all of them.
+/// Reads the bodies once more: the key of the hashes follows from all of them. Returns how many
+/// carry a salt of their own.
 fn fill_blocks(
     ingested: &mut Ingested,
     threads: usize,
     block_tokens: u32,
-    hash: impl Fn(&Row, &[u8]) -> (Vec<u64>, usize) + Sync,
-) -> Result<(), Error> {
+    hash: impl Fn(&Row, &Prompt) -> Hashed + Sync,
+) -> Result<usize, Error> {
     let rows = &ingested.rows;
     let index = text_index(rows);
     let with_text: BTreeSet<u32> = rows
@@ -265,7 +295,7 @@ fn fill_blocks(
         .filter(|row| row.text.is_some())
         .map(|row| row.segment)
         .collect();
-    let mut filled: Vec<(usize, (Vec<u64>, usize))> = Vec::with_capacity(index.len());
+    let mut filled: Vec<(usize, Hashed)> = Vec::with_capacity(index.len());
     let mut progress = Progress::new();
     for position in with_text {
         let Some(path) = ingested.segments.get(position as usize) else {
@@ -276,21 +306,23 @@ fn fill_blocks(
             let hashed = parallel::map(&mut batch?, threads, |exchange| {
                 let at = *index.get(exchange.exchange_id.as_str())?;
                 let row = rows.get(at).filter(|row| row.segment == position)?;
-                Some((at, hash(row, &rendered(exchange)?)))
+                Some((at, hash(row, &prompt(exchange)?)))
             })?;
             filled.extend(hashed.into_iter().flatten());
         }
     }
     progress.clear();
     drop(index);
-    for (at, (blocks, full)) in filled {
+    let mut salted = 0;
+    for (at, hashed) in filled {
         if let Some(row) = ingested.rows.get_mut(at) {
-            row.full_blocks = full.min(blocks.len());
-            row.blocks = blocks;
+            row.full_blocks = hashed.full.min(hashed.blocks.len());
+            row.blocks = hashed.blocks;
             row.block_tokens = Some(block_tokens);
+            salted += usize::from(hashed.salted);
         }
     }
-    Ok(())
+    Ok(salted)
 }
 
 fn text_index(rows: &[Row]) -> HashMap<&str, usize> {
@@ -303,7 +335,10 @@ fn text_index(rows: &[Row]) -> HashMap<&str, usize> {
         .collect()
 }
 
-fn rendered(exchange: &Exchange) -> Option<Vec<u8>> {
+fn prompt(exchange: &Exchange) -> Option<Prompt> {
     let body = serde_json::from_slice(reading::plain_body(exchange)?).ok()?;
-    reading::render(Dialect::from_name(&exchange.dialect), &body)
+    Some(Prompt {
+        rendered: reading::render(Dialect::from_name(&exchange.dialect), &body)?,
+        cache_salt: reading::cache_salt(&body).map(str::to_owned),
+    })
 }

@@ -137,3 +137,43 @@ fn lengths_have_no_content() {
             .all(|turn| turn.content.is_empty() && turn.template.is_none())
     );
 }
+
+#[test]
+fn tenants_that_production_kept_apart_share_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rows = [hold(&talk("a")), hold(&talk("b"))].concat();
+    // One conversation of two tenants, and again of the first.
+    for (at, salt) in ["one", "two", "one"].iter().enumerate() {
+        let mut row = hold(&talk("c")).remove(0);
+        let mut body: Value = serde_json::from_slice(row.request_body.as_ref().unwrap()).unwrap();
+        body["cache_salt"] = (*salt).into();
+        row.request_body = Some(body.to_string().into_bytes());
+        row.exchange_id = format!("salted-{at}");
+        row.arrival += 60_000_000 * (1 + at as i64);
+        rows.push(row);
+    }
+    write(&dir.path().join("c/0.parquet"), &rows);
+    let all = "[tokens]\nblock_tokens = 4\n[select]\nmethod = \"all\"";
+    let set = compiled(&[dir.path().join("c")], all, dir.path());
+    let turns = turns(&set);
+    let of = |id: &str| turns.iter().find(|turn| turn.exchange_id == id).unwrap();
+    let first = |id: &str| of(id).block_hashes.as_ref().unwrap()[0];
+    assert_eq!(first("salted-0"), first("salted-2"));
+    assert_ne!(first("salted-0"), first("salted-1"));
+    assert_eq!(first("a-0000"), first("b-0000"));
+    assert_ne!(first("a-0000"), first("salted-0"));
+    let salts =
+        ["salted-0", "salted-1", "salted-2"].map(|id| body(&set, of(id))["cache_salt"].clone());
+    assert!(salts[0] == salts[2] && salts[0] != salts[1], "{salts:?}");
+    assert!(
+        salts
+            .iter()
+            .all(|salt| salt.is_string() && salt != "one" && salt != "two")
+    );
+    let findings = &set.manifest.findings;
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding.starts_with("3 requests carry a cache_salt"))
+    );
+}

@@ -96,11 +96,21 @@ impl Synthetic {
                 "tool_choice" => {
                     template.insert(key.clone(), self.tool_choice(value));
                 }
+                "cache_salt" => {
+                    template.extend(self.cache_salt(value).map(|salt| (key.clone(), salt)));
+                }
                 "stop" => notes.count("stop strings are left out: synthetic text cannot meet them"),
                 other => notes.count(format!("the field `{other}` is left out")),
             }
         }
         template
+    }
+
+    /// Who was kept apart stays apart; by what, nobody can tell or test.
+    fn cache_salt(&self, value: &Value) -> Option<Value> {
+        let salt = value.as_str().filter(|salt| !salt.is_empty())?;
+        let secret = self.secret.derive("truetape 2026 cache salt v1", 0);
+        Some(format!("{:016x}", secret.hash(salt.as_bytes())).into())
     }
 
     fn tool_choice(&self, value: &Value) -> Value {

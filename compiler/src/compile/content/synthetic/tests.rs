@@ -121,3 +121,17 @@ proptest! {
         prop_assert!(new >= old && new < old + 4, "{new} for {old}");
     }
 }
+
+#[test]
+fn a_cache_salt_becomes_another_one_for_each() {
+    let salt = |salt: &str| {
+        let mut body = conversation("?");
+        body["cache_salt"] = salt.into();
+        new_body(&body)["cache_salt"].clone()
+    };
+    assert!(salt("Canary").is_string());
+    assert_ne!(salt("Canary"), "Canary");
+    assert_eq!(salt("Canary"), salt("Canary"));
+    assert_ne!(salt("Canary"), salt("tenant"));
+    assert!(salt("").is_null());
+}
