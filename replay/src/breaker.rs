@@ -41,7 +41,12 @@ impl Breaker {
     }
 
     /// Takes in the end of an exchange, and says whether it was one too many.
+    ///
+    /// What we cut ourselves says nothing about the target.
     pub fn ended(&mut self, row: &Dispatch) -> Option<Trip> {
+        if row.outcome == Some(Outcome::ClientAborted) {
+            return None;
+        }
         if self.failed.len() == WINDOW {
             self.failed.pop_front();
         }
@@ -118,6 +123,14 @@ mod tests {
         }
         let tripped = (1..).find(|_| breaker.ended(&row(Outcome::Error, 0)).is_some());
         assert_eq!(tripped, Some(51));
+    }
+
+    #[test]
+    fn what_we_cut_is_not_the_targets_fault() {
+        let mut breaker = Breaker::new(0.0, None);
+        for _ in 0..10 * WINDOW {
+            assert_eq!(breaker.ended(&row(Outcome::ClientAborted, 0)), None);
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod socket;
 mod target;
 mod told;
 
-pub use exchanged::{Exchanged, Failure, Fetched, Request};
+pub use exchanged::{Exchanged, Failure, Fetched, NOT_AN_ANSWER, Request, is_answer};
 use link::Link;
 pub use target::Target;
 use told::Told;

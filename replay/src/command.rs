@@ -6,13 +6,14 @@ use crate::client::{Client, Target};
 use crate::error::Error;
 use crate::isolation::{self, Salting};
 use crate::load::{self, Loaded};
-use crate::plan::{self, Plan, TargetFacts};
+use crate::plan::{self, Plan};
 use crate::probe_target::{self, Probed, Sample, Takes};
 use crate::progress::Progress;
 use crate::walk::{self, Halt, Manner, Walked};
 use crate::{body, dry_run, files, report, run_dir, settings, signals, verdict};
 use std::path::Path;
 use std::sync::Arc;
+use tokio::task::JoinSet;
 use truetape_fidelity::grade;
 use truetape_schemas::blame::Answer;
 use truetape_schemas::report::Report;
@@ -27,7 +28,7 @@ pub fn run(args: ReplayArgs) -> Result<Answer, Error> {
     settings::check(args)?;
     let mut set = load::load(&args.set, args.store.as_deref())?;
     if args.dry_run {
-        let plan = dry_plan(args, &mut set)?;
+        let plan = dry_run::plan(args, &mut set)?;
         dry_run::show(args.format, &set, &plan)?;
         return Ok(Answer::Yes);
     }
@@ -49,16 +50,42 @@ pub fn run(args: ReplayArgs) -> Result<Answer, Error> {
             what: "the runtime".to_owned(),
             cause,
         })?;
-    let halt = Halt::default();
-    let replayed = runtime.block_on(async {
-        let interrupted = signals::watch(halt.clone())?;
-        tokio::select! {
-            replayed = replay(args, set, out, halt) => replayed,
-            never = interrupted => match never {},
-        }
-    })?;
+    let replayed = runtime.block_on(replay_until_stopped(args, set, out));
+    // What is left of a run that was given up waits for nothing any more.
+    runtime.shutdown_background();
+    let replayed = replayed?;
     report::show(args.format, out, &replayed.run, &replayed.report)?;
     replayed.answer(out, args.fail_on)
+}
+
+/// Replays on the runtime's own threads, so that signals are heard whatever the replay does.
+async fn replay_until_stopped(
+    args: &ReplayArgs,
+    set: Loaded,
+    out: &Path,
+) -> Result<Replayed, Error> {
+    let halt = Halt::default();
+    let enough = signals::watch(halt.clone())?;
+    let (args, place) = (args.clone(), out.to_owned());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { replay(&args, set, &place, halt).await });
+    tokio::select! {
+        ended = tasks.join_next() => match ended {
+            Some(Ok(replayed)) => replayed,
+            _ => Err(Error::Bug {
+                subject: "the replay".to_owned(),
+                problem: "it panicked".to_owned(),
+            }),
+        },
+        () = enough => Err(interrupted(out, "the run is given up")),
+    }
+}
+
+fn interrupted(out: &Path, what: &str) -> Error {
+    Error::Stopped {
+        path: out.to_owned(),
+        problem: format!("it was interrupted, and {what}"),
+    }
 }
 
 /// A run that is on disk.
@@ -80,20 +107,6 @@ impl Replayed {
     }
 }
 
-fn dry_plan(args: &ReplayArgs, set: &mut Loaded) -> Result<Plan, Error> {
-    let library = body::Library::new(std::mem::take(&mut set.contents));
-    let target = TargetFacts {
-        enforces_lengths: true,
-        ..TargetFacts::default()
-    };
-    plan::plan(
-        &set.turns,
-        library,
-        &settings::plan_settings(args, None),
-        &target,
-    )
-}
-
 /// Replays a set and writes the run. It prints nothing but progress and looks at no signals: whoever
 /// calls it decides when to halt and what to show.
 pub async fn replay(
@@ -103,25 +116,74 @@ pub async fn replay(
     halt: Halt,
 ) -> Result<Replayed, Error> {
     let run_id = truetape_schemas::ids::new_exchange_id();
-    let salt = salt(args, &run_id);
+    run_dir::check(out)?;
+    let ready = tokio::select! {
+        biased;
+        () = halt.stop.cancelled() => return Err(interrupted(out, "nothing was sent")),
+        ready = Box::pin(make_ready(args, &mut set, &run_id)) => ready?,
+    };
+    run_dir::prepare(out)?;
+    let plan = Arc::new(ready.plan);
+    let due_us = plan
+        .dispatches
+        .iter()
+        .map(|planned| planned.node.due_us)
+        .collect();
+    let walked = walk::walk(
+        plan,
+        ready.client,
+        ready.manner,
+        halt,
+        Progress::new(due_us),
+    )
+    .await?;
+    conclude(args, &set, out, run_id, ready.learnt, walked)
+}
+
+/// Everything that is there before the first request of a run.
+struct Ready {
+    plan: Plan,
+    client: Arc<Client>,
+    manner: Manner,
+    learnt: Learnt,
+}
+
+/// What was found out before the run.
+struct Learnt {
+    probed: Probed,
+    salt: Option<String>,
+    salting: Option<Salting>,
+    captured_origin: Option<bool>,
+    findings: Vec<String>,
+}
+
+/// Asks the target, makes the plan, and opens connections. It writes nothing, so that it can be given
+/// up at any time.
+async fn make_ready(args: &ReplayArgs, set: &mut Loaded, run_id: &str) -> Result<Ready, Error> {
+    let salt = salt(args, run_id);
     let headers = settings::headers(args)?;
     let mut asking = headers.clone();
-    if let Ok(run) = http::HeaderValue::try_from(&run_id) {
+    if let Ok(run) = http::HeaderValue::try_from(run_id) {
         // What is asked before the run is neither production traffic nor part of the run.
         asking.insert(RUN_HEADER, run.clone());
         asking.insert(PROBE_HEADER, run);
     }
     let session_header = settings::session_header(args)?;
     let target = Target::resolve(&args.target)?;
-    settings::allow(args, &target, &set)?;
+    settings::allow(args, &target, set)?;
+    let captured_origin = settings::is_captured_origin(&target, set);
     let client = Arc::new(Client::new(target));
     let probed = probe_target::identify(&client, &asking).await?;
-    let (takes, mut findings) =
-        takes(args, &client, &asking, &set, &probed, salt.as_deref()).await?;
-    let salt = salt.filter(|_| takes.salt);
+    let asked = takes(args, &client, &asking, set, &probed, salt.as_deref()).await?;
+    let salt = salt.filter(|_| asked.takes.salt);
     let library = body::Library::new(std::mem::take(&mut set.contents));
     let plan_settings = settings::plan_settings(args, salt.clone());
-    let plan = plan::plan(&set.turns, library, &plan_settings, &probed.facts(takes))?;
+    let plan = plan::plan(
+        &set.turns,
+        library,
+        &plan_settings,
+        &probed.facts(asked.takes),
+    )?;
     if plan.dispatches.is_empty() {
         let problem = format!("nothing of it can be sent: {}", plan.findings.join("; "));
         return Err(Error::Set {
@@ -132,70 +194,53 @@ pub async fn replay(
     if args.cache == Cache::Flush {
         probe_target::flush(&client, &asking).await?;
     }
-    run_dir::prepare(out)?;
+    let mut findings = asked.findings;
     findings.extend(probed.findings.iter().cloned());
     findings.extend(set.findings.iter().cloned());
     findings.extend(plan.findings.iter().cloned());
     client
         .warm(args.warm_connections.min(plan.dispatches.len()))
         .await;
-    let manner = manner(args, &run_id, session_header, headers);
-    let due_us = plan
-        .dispatches
-        .iter()
-        .map(|planned| planned.node.due_us)
-        .collect();
-    let plan = Arc::new(plan);
-    let walked = walk::walk(
+    Ok(Ready {
         plan,
-        Arc::clone(&client),
-        manner,
-        halt,
-        Progress::new(due_us),
-    )
-    .await?;
-    conclude(
-        args,
-        &set,
-        out,
-        &probed,
-        Ran {
-            run_id,
+        client,
+        manner: manner(args, run_id, session_header, headers),
+        learnt: Learnt {
+            probed,
+            salting: asked.salting.filter(|_| salt.is_some()),
             salt,
+            captured_origin,
             findings,
-            walked,
         },
-    )
-}
-
-/// What a run left behind.
-struct Ran {
-    run_id: String,
-    salt: Option<String>,
-    findings: Vec<String>,
-    walked: Walked,
+    })
 }
 
 fn conclude(
     args: &ReplayArgs,
     set: &Loaded,
     out: &Path,
-    probed: &Probed,
-    ran: Ran,
+    run_id: String,
+    learnt: Learnt,
+    walked: Walked,
 ) -> Result<Replayed, Error> {
-    let rows = &ran.walked.rows;
+    let rows = &walked.rows;
     let judged = verdict::run(
         &set.manifest,
-        &ran.walked,
+        &walked,
         args.lateness_p99_max,
         args.max_in_flight,
     );
+    let found = settings::Found {
+        salt: learnt.salt.as_deref(),
+        cache_verified: learnt.salting.and_then(Salting::word),
+        captured_origin: learnt.captured_origin,
+    };
     let run = Run {
-        run_id: ran.run_id,
+        run_id,
         target: args.target.clone(),
-        engine: probed.engine.clone(),
-        flags: settings::flags(args, ran.salt.as_deref()),
-        findings: ran.findings,
+        engine: learnt.probed.engine,
+        flags: settings::flags(args, &found),
+        findings: learnt.findings,
         ..judged
     };
     let level1 = set.level1.as_ref();
@@ -204,13 +249,21 @@ fn conclude(
     Ok(Replayed {
         run,
         report: graded,
-        stopped: ran.walked.stopped,
+        stopped: walked.stopped,
     })
 }
 
 fn salt(args: &ReplayArgs, run_id: &str) -> Option<String> {
     let given = args.salt.clone().unwrap_or_else(|| run_id.to_owned());
     (args.cache == Cache::Salted).then_some(given)
+}
+
+/// What the target takes, and what that means.
+struct Asked {
+    takes: Takes,
+    /// None where no salt is wanted.
+    salting: Option<Salting>,
+    findings: Vec<String>,
 }
 
 /// Finds out what the target takes, as far as the run needs to know. A salt that it takes and ignores
@@ -222,7 +275,7 @@ async fn takes(
     set: &Loaded,
     probed: &Probed,
     salt: Option<&str>,
-) -> Result<(Takes, Vec<String>), Error> {
+) -> Result<Asked, Error> {
     let wanted = Takes {
         lengths: args.output == Output::Enforce,
         salt: salt.is_some(),
@@ -231,7 +284,11 @@ async fn takes(
     let Some(first) = first.filter(|_| !args.no_probe) else {
         let finding =
             "probe: skipped: that lengths are enforced and the cache is salted is assumed";
-        return Ok((wanted, vec![finding.to_owned()]));
+        return Ok(Asked {
+            takes: wanted,
+            salting: wanted.salt.then_some(Salting::NotProbed),
+            findings: vec![finding.to_owned()],
+        });
     };
     let served = first
         .model
@@ -259,13 +316,19 @@ async fn takes(
                 .to_owned(),
         );
     }
+    let mut salting = None;
     if takes.salt {
         let nonce = truetape_schemas::ids::new_exchange_id();
-        let salting = isolation::verify(client, headers, &sample, takes, &nonce).await?;
-        findings.extend(salting.finding().map(str::to_owned));
-        takes.salt = salting != Salting::Ignored;
+        let found = isolation::verify(client, headers, &sample, takes, &nonce).await?;
+        findings.extend(found.finding().map(str::to_owned));
+        takes.salt = found != Salting::Ignored;
+        salting = Some(found);
     }
-    Ok((takes, findings))
+    Ok(Asked {
+        takes,
+        salting,
+        findings,
+    })
 }
 
 fn is_sendable(turn: &Turn) -> bool {

@@ -1,10 +1,10 @@
 //! `--dry-run`: what would be done.
 
-use crate::cli::Format;
+use crate::cli::{Format, ReplayArgs};
 use crate::error::Error;
 use crate::load::Loaded;
-use crate::plan::Plan;
-use crate::report;
+use crate::plan::{self, Plan, Settings, TargetFacts};
+use crate::{body, report, settings};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use truetape_fidelity::latency::rates::Rate;
@@ -23,6 +23,22 @@ struct Outline {
     input_tokens: i64,
     output_tokens: i64,
     findings: Vec<String>,
+}
+
+/// Makes the plan of a run that is not run: what could not be sent is left out here as it would be
+/// there.
+pub fn plan(args: &ReplayArgs, set: &mut Loaded) -> Result<Plan, Error> {
+    let library = body::Library::new(std::mem::take(&mut set.contents));
+    let target = TargetFacts {
+        enforces_lengths: true,
+        ..TargetFacts::default()
+    };
+    let settings = Settings {
+        // What has only lengths cannot be sent, but its plan can be looked at.
+        needs_content: !set.is_lengths_only(),
+        ..settings::plan_settings(args, None)
+    };
+    plan::plan(&set.turns, library, &settings, &target)
 }
 
 /// Prints a plan.

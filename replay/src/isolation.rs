@@ -21,13 +21,26 @@ pub enum Salting {
     Ignored,
     /// The target does not say what it took from its cache, or has none.
     Unverified,
+    /// It was not asked.
+    NotProbed,
 }
 
 impl Salting {
+    /// The word in the flag `cache_verified`; none where the run is not salted.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Honoured => Some("honoured"),
+            Self::Ignored => None,
+            Self::Unverified => Some("unverified"),
+            Self::NotProbed => Some("not_probed"),
+        }
+    }
+
     /// What a user should know.
     pub fn finding(self) -> Option<&'static str> {
         match self {
-            Self::Honoured => None,
+            // That nothing was asked is a finding of its own.
+            Self::Honoured | Self::NotProbed => None,
             Self::Ignored => Some(
                 "cache: the target ignores cache_salt: prefixes of earlier runs may be reused (optimistic)",
             ),

@@ -145,7 +145,11 @@ pub async fn takes(
         match answer.status {
             // A refusal of the parameters; anything else is not about them.
             400 | 422 if takes.lengths || takes.salt => {}
-            200..=299 => return Ok(takes),
+            200..=299 if answer.is_answer_in(sample.dialect) => return Ok(takes),
+            200..=299 => {
+                let hint = "that is no answer to an inference request: name another --target";
+                return Err(refused(client, &answer, hint));
+            }
             _ => return Err(refused(client, &answer, "send it one such request by hand")),
         }
     }

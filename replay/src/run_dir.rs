@@ -9,12 +9,25 @@ use truetape_schemas::run::{self, Dispatch, Run};
 /// Rows handed to the writer at once.
 const WRITE_BATCH_ROWS: usize = 4 * 1024;
 
+/// Looks whether a run can be written to a directory, and leaves nothing behind.
+pub fn check(out: &Path) -> Result<(), Error> {
+    match std::fs::read_dir(out) {
+        Ok(entries) => empty(out, entries),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(cause) => Err(file::Error::io(out, cause).into()),
+    }
+}
+
 /// Makes the directory of a run, which must not exist or be empty: a run is never overwritten.
 ///
 /// It is made before anything is sent, so that a run is not lost for want of a place to write it.
 pub fn prepare(out: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(out).map_err(|cause| file::Error::io(out, cause))?;
-    let mut entries = std::fs::read_dir(out).map_err(|cause| file::Error::io(out, cause))?;
+    let entries = std::fs::read_dir(out).map_err(|cause| file::Error::io(out, cause))?;
+    empty(out, entries)
+}
+
+fn empty(out: &Path, mut entries: std::fs::ReadDir) -> Result<(), Error> {
     if entries.next().is_some() {
         let problem = "holds files already; a run is never overwritten: name another --out";
         return Err(Error::Out {
@@ -63,9 +76,12 @@ mod tests {
     fn a_run_is_never_overwritten() {
         let scratch = tempfile::tempdir().unwrap();
         let out = scratch.path().join("deep").join("run");
+        check(&out).unwrap();
+        assert!(!out.try_exists().unwrap());
         prepare(&out).unwrap();
         prepare(&out).unwrap();
         std::fs::write(out.join("run.json"), "{}").unwrap();
+        check(&out).unwrap_err();
         let error = prepare(&out).unwrap_err();
         assert!(error.to_string().ends_with("name another --out"), "{error}");
     }

@@ -72,7 +72,7 @@ pub fn plan_settings(args: &ReplayArgs, cache_salt: Option<String>) -> Settings 
         cache_salt,
         model: args.model.clone(),
         token_budget: args.token_budget,
-        needs_content: !args.dry_run,
+        needs_content: true,
     }
 }
 
@@ -132,12 +132,9 @@ pub fn allow(args: &ReplayArgs, target: &Target, set: &Loaded) -> Result<(), Err
             "not on this machine, and not allowed; to send load there, add --allow-target {authority}"
         ));
     }
-    let upstreams: BTreeSet<&str> = set
-        .turns
-        .iter()
-        .map(|turn| turn.upstream.as_str())
-        .collect();
-    let origin = upstreams.into_iter().find(|upstream| target.is(upstream));
+    let origin = upstreams(set)
+        .into_iter()
+        .find(|upstream| target.is(upstream));
     match origin {
         Some(origin) if !args.allow_captured_origin => refuse(format!(
             "the set was captured from {origin}; to replay onto it, add --allow-captured-origin"
@@ -146,9 +143,34 @@ pub fn allow(args: &ReplayArgs, target: &Target, set: &Loaded) -> Result<(), Err
     }
 }
 
+/// Whether the target is the server that the set was captured from, by resolved addresses; none when
+/// the set does not name it.
+pub fn is_captured_origin(target: &Target, set: &Loaded) -> Option<bool> {
+    let mut upstreams = upstreams(set).into_iter().peekable();
+    upstreams.peek()?;
+    Some(upstreams.any(|upstream| target.is(upstream)))
+}
+
+fn upstreams(set: &Loaded) -> BTreeSet<&str> {
+    let named = set.turns.iter().map(|turn| turn.upstream.as_str());
+    named.filter(|upstream| !upstream.is_empty()).collect()
+}
+
+/// What was found out about a run's isolation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Found<'a> {
+    /// The salt, where the target takes one.
+    pub salt: Option<&'a str>,
+    /// Whether the target was seen to honour it.
+    pub cache_verified: Option<&'a str>,
+    /// Whether the target is the server that the set was captured from.
+    pub captured_origin: Option<bool>,
+}
+
 /// Every flag that shapes a run, as it was understood, for `run.json`. Without a salt, a target that
 /// refused one was not salted, whatever was asked.
-pub fn flags(args: &ReplayArgs, salt: Option<&str>) -> BTreeMap<String, Value> {
+pub fn flags(args: &ReplayArgs, found: &Found<'_>) -> BTreeMap<String, Value> {
+    let salt = found.salt;
     let time = |duration: Duration| json!(humantime::format_duration(duration).to_string());
     let optional_time = |duration: Option<Duration>| duration.map_or(Value::Null, time);
     let cache = match (args.cache, salt) {
@@ -164,6 +186,8 @@ pub fn flags(args: &ReplayArgs, salt: Option<&str>) -> BTreeMap<String, Value> {
         ("output", json!(word(args.output))),
         ("cache", json!(word(cache))),
         ("cache_asked", json!(word(args.cache))),
+        ("cache_verified", json!(found.cache_verified)),
+        ("captured_origin", json!(found.captured_origin)),
         ("salt", json!(salt)),
         ("model", json!(args.model)),
         ("session_header", json!(args.session_header)),

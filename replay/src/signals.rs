@@ -1,13 +1,12 @@
-//! Ctrl-C and SIGTERM: the first stops politely, the second at once.
+//! Ctrl-C and SIGTERM: the first stops politely, the second at once, the third ends the process.
 
 use crate::error::Error;
 use crate::walk::Halt;
-use std::convert::Infallible;
 use std::io::Write as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens from now on; the future turns signals into a halt and never ends.
-pub fn watch(halt: Halt) -> Result<impl Future<Output = Infallible>, Error> {
+/// Listens from now on; the future turns signals into a halt, and ends when the user has had enough.
+pub fn watch(halt: Halt) -> Result<impl Future<Output = ()>, Error> {
     let listen = |kind| {
         signal(kind).map_err(|cause| Error::Host {
             what: "signal handlers".to_owned(),
@@ -23,7 +22,7 @@ pub fn watch(halt: Halt) -> Result<impl Future<Output = Infallible>, Error> {
         next(&mut interrupt, &mut terminate).await;
         say("cutting exchanges in flight");
         halt.cut.cancel();
-        std::future::pending().await
+        next(&mut interrupt, &mut terminate).await;
     })
 }
 

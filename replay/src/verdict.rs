@@ -29,7 +29,10 @@ pub fn run(
 ) -> Run {
     let late = too_late(walked, lateness_p99_max, max_in_flight);
     let stopped = walked.stopped.as_ref().map(|trip| trip.problem.clone());
+    let by_user = walked.stopped.as_ref().is_some_and(is_by_user);
     let validity = match (&late, &stopped) {
+        // Whoever stopped it asked for no verdict on the replayer.
+        (_, Some(_)) if by_user => STOPPED,
         (Some(_), _) => INVALID,
         (None, Some(_)) => STOPPED,
         (None, None) => VALID,
@@ -48,6 +51,10 @@ pub fn run(
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Run::default()
     }
+}
+
+fn is_by_user(trip: &Trip) -> bool {
+    trip.reason == reason::STOPPED
 }
 
 fn too_late(walked: &Walked, most: Duration, max_in_flight: Option<usize>) -> Option<String> {
@@ -75,7 +82,7 @@ pub fn end(out: &Path, run: &Run, stopped: Option<&Trip>) -> Result<(), Error> {
     let problem = run.validity_reasons.join("; ");
     match (run.validity.as_str(), stopped) {
         (INVALID, _) => Err(Error::Invalid { path, problem }),
-        (_, Some(trip)) if trip.reason == reason::STOPPED => Err(Error::Stopped { path, problem }),
+        (_, Some(trip)) if is_by_user(trip) => Err(Error::Stopped { path, problem }),
         (_, Some(_)) => Err(Error::Broken { path, problem }),
         (_, None) => Ok(()),
     }
@@ -146,6 +153,10 @@ mod tests {
             (trip(reason::STOPPED), STOPPED, Some(75)),
             (trip(reason::ERROR_RATE), STOPPED, Some(69)),
         ];
+        let late = walked(&[9_000_000], trip(reason::STOPPED));
+        let (run, code) = judged(&late, None);
+        assert_eq!((run.validity.as_str(), code), (STOPPED, Some(75)));
+        assert_eq!(run.validity_reasons.len(), 2);
         for (stopped, validity, expected) in cases {
             let (run, code) = judged(&walked(&[50], stopped), None);
             assert_eq!((run.validity.as_str(), code), (validity, expected));

@@ -124,9 +124,17 @@ pub async fn walk(
         },
     )?;
     let _guard = StopOnDrop(Arc::clone(&inbox));
-    let stopper = stop_politely(halt.clone(), Arc::clone(&inbox), manner.grace);
+    // A trip stops as a user does, and is told apart from one.
+    let tripped = CancellationToken::new();
+    let collector = Collector {
+        breaker,
+        by_user: halt.stop.clone(),
+        tripped: tripped.clone(),
+        trip: None,
+    };
+    let stopper = stop_politely(halt.clone(), tripped, Arc::clone(&inbox), manner.grace);
     let (mut rows, trip) = tokio::select! {
-        collected = collect(rows, breaker, &inbox, clock, &mut progress) => collected,
+        collected = collector.collect(rows, clock, &mut progress) => collected,
         never = stopper => match never {},
     };
     tracker.close();
@@ -264,31 +272,47 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Takes rows until every exchange is over and the pacing thread has let go of its sender.
-async fn collect(
-    mut done: mpsc::Receiver<Dispatch>,
-    mut breaker: Breaker,
-    inbox: &Inbox,
-    clock: Clock,
-    progress: &mut Progress,
-) -> (Vec<Dispatch>, Option<Trip>) {
-    let mut rows = Vec::new();
-    let mut trip = None;
-    let period = progress.period();
-    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-    loop {
-        tokio::select! {
-            row = done.recv() => {
-                let Some(row) = row else { return (rows, trip) };
-                progress.ended(&row);
-                let tripped = breaker.ended(&row);
-                rows.push(row);
-                if trip.is_none() && tripped.is_some() {
-                    trip = tripped;
-                    inbox.stop();
+/// Takes rows, and decides whether the target failed too often.
+struct Collector {
+    breaker: Breaker,
+    by_user: CancellationToken,
+    tripped: CancellationToken,
+    trip: Option<Trip>,
+}
+
+impl Collector {
+    /// Takes rows until every exchange is over and the pacing thread has let go of its sender.
+    async fn collect(
+        mut self,
+        mut done: mpsc::Receiver<Dispatch>,
+        clock: Clock,
+        progress: &mut Progress,
+    ) -> (Vec<Dispatch>, Option<Trip>) {
+        let mut rows = Vec::new();
+        let period = progress.period();
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+        loop {
+            tokio::select! {
+                row = done.recv() => {
+                    let Some(row) = row else { return (rows, self.trip) };
+                    progress.ended(&row);
+                    self.ended(&row);
+                    rows.push(row);
                 }
+                _ = ticks.tick() => progress.show(clock.now_us()),
             }
-            _ = ticks.tick() => progress.show(clock.now_us()),
+        }
+    }
+
+    /// The first reason to stop stays the reason: after a trip, and after the user has stopped the
+    /// run, the breaker is not asked.
+    fn ended(&mut self, row: &Dispatch) {
+        if self.trip.is_some() || self.by_user.is_cancelled() {
+            return;
+        }
+        self.trip = self.breaker.ended(row);
+        if self.trip.is_some() {
+            self.tripped.cancel();
         }
     }
 }
@@ -303,8 +327,16 @@ impl Drop for StopOnDrop {
 }
 
 /// Turns a stop into a withdrawal, and a stop that lasts too long into a cut.
-async fn stop_politely(halt: Halt, inbox: Arc<Inbox>, grace: Duration) -> std::convert::Infallible {
-    halt.stop.cancelled().await;
+async fn stop_politely(
+    halt: Halt,
+    tripped: CancellationToken,
+    inbox: Arc<Inbox>,
+    grace: Duration,
+) -> std::convert::Infallible {
+    tokio::select! {
+        () = halt.stop.cancelled() => {}
+        () = tripped.cancelled() => {}
+    }
     inbox.stop();
     tokio::time::sleep(grace).await;
     halt.cut.cancel();

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use std::time::{Duration, Instant};
-use truetape_schemas::wire::{Dialect, ResponseFacts};
+use truetape_schemas::capture::Outcome;
+use truetape_schemas::wire::{BodyEnd, Dialect, ResponseFacts};
 
 /// A request to be sent.
 #[derive(Clone, Debug, Default)]
@@ -93,6 +94,17 @@ impl Exchanged {
     }
 }
 
+/// The word in the column `error_code` of an answer that is not one.
+pub const NOT_AN_ANSWER: &str = "not_an_answer";
+
+/// Whether an answer says anything in its dialect: a choice, a finish reason or usage. A login page
+/// with status 200 is complete and answers nothing.
+pub fn is_answer(facts: &ResponseFacts) -> bool {
+    // There is a finish reason, perhaps an unknown one, for each choice.
+    let choices = !facts.finish_reasons.is_empty() || !facts.token_event_offsets_us.is_empty();
+    choices || facts.input_tokens.is_some() || facts.output_tokens.is_some()
+}
+
 /// An answer read whole, for questions that are not load.
 #[derive(Debug)]
 pub struct Fetched {
@@ -102,4 +114,14 @@ pub struct Fetched {
     pub headers: http::HeaderMap,
     /// Its body, up to 4 MiB.
     pub body: Vec<u8>,
+}
+
+impl Fetched {
+    /// Whether it is a whole answer of a dialect.
+    pub fn is_answer_in(&self, dialect: Dialect) -> bool {
+        let mut reader = super::told::reader(dialect, self.status, &self.headers);
+        reader.push(0, &self.body);
+        let facts = reader.finish(BodyEnd::Clean);
+        facts.outcome == Outcome::Complete && is_answer(&facts)
+    }
 }

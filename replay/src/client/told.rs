@@ -1,6 +1,6 @@
 //! What is learnt about an exchange while it goes on.
 
-use super::exchanged::{Exchanged, Failure};
+use super::exchanged::{Exchanged, Failure, NOT_AN_ANSWER, is_answer};
 use bytes::Bytes;
 use std::time::Instant;
 use truetape_schemas::capture::Outcome;
@@ -56,12 +56,7 @@ impl Told {
         self.status = Some(head.status.as_u16());
         self.headers = head.headers;
         if self.kept.is_none() {
-            let text = |name| self.headers.get(name).and_then(|value| value.to_str().ok());
-            let content_type = text(http::header::CONTENT_TYPE);
-            let encoding = text(http::header::CONTENT_ENCODING);
-            let status = head.status.as_u16();
-            let reader = ResponseReader::new(self.dialect, status, content_type, encoding);
-            self.reader = Some(reader);
+            self.reader = Some(reader(self.dialect, head.status.as_u16(), &self.headers));
         }
     }
 
@@ -90,7 +85,7 @@ impl Told {
     pub(super) fn exchanged(mut self, failure: Option<Failure>) -> Exchanged {
         let end = self.ended.unwrap_or_else(Instant::now);
         let facts = match self.reader.take() {
-            Some(reader) => reader.finish(body_end(failure.as_ref())),
+            Some(reader) => answered(reader.finish(body_end(failure.as_ref()))),
             None => no_answer(failure.as_ref()),
         };
         Exchanged {
@@ -105,6 +100,26 @@ impl Told {
             facts,
             failure,
         }
+    }
+}
+
+/// A reader of answers with this head.
+pub(super) fn reader(dialect: Dialect, status: u16, headers: &http::HeaderMap) -> ResponseReader {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let content_type = text(http::header::CONTENT_TYPE);
+    let encoding = text(http::header::CONTENT_ENCODING);
+    ResponseReader::new(dialect, status, content_type, encoding)
+}
+
+/// What came is a success only where it is an answer.
+fn answered(facts: ResponseFacts) -> ResponseFacts {
+    if facts.outcome != Outcome::Complete || is_answer(&facts) {
+        return facts;
+    }
+    ResponseFacts {
+        outcome: Outcome::Error,
+        error_code: Some(NOT_AN_ANSWER.to_owned()),
+        ..facts
     }
 }
 

@@ -105,14 +105,27 @@ fn a_missing_key_is_named_and_a_key_is_never_shown() {
 }
 
 #[test]
+fn the_captured_origin_is_told_by_its_address() {
+    let local = Target::resolve("http://127.0.0.1:8000").unwrap();
+    let named = |upstream| is_captured_origin(&local, &set(upstream));
+    assert_eq!(named("http://localhost:8000/v1"), Some(true));
+    assert_eq!(named("10.0.0.1:8000"), Some(false));
+    assert_eq!(named(""), None);
+}
+
+#[test]
 fn every_flag_is_in_the_run() {
-    let flags = flags(&args(&["--duration", "5m"]), Some("salt"));
+    let salted = Found {
+        salt: Some("salt"),
+        ..Found::default()
+    };
+    let flags = flags(&args(&["--duration", "5m"]), &salted);
     assert_eq!(flags["duration"], "5m");
     assert_eq!(
         (&flags["salt"], &flags["cache"]),
         (&json!("salt"), &json!("salted"))
     );
-    let refused = super::flags(&args(&[]), None);
+    let refused = super::flags(&args(&[]), &Found::default());
     assert_eq!(refused["cache"], "as-is");
     assert_eq!(refused["cache_asked"], "salted");
     let command = ReplayArgs::augment_args(clap::Command::new("replay"));

@@ -1,7 +1,9 @@
 //! Sets replayed against a server whose every answer is known.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod answers;
 mod on_disk;
+mod stopped;
 mod support;
 
 use support::{Mood, Server, args, turn, write_set};
@@ -9,7 +11,6 @@ use truetape_replay::cli::FailOn;
 use truetape_replay::walk::Halt;
 use truetape_replay::{Error, command, load};
 use truetape_schemas::blame::{Answer, Blamed as _};
-use truetape_schemas::capture::Outcome;
 use truetape_schemas::run::{self, Dispatch, Run};
 use truetape_schemas::set::Turn;
 
@@ -225,24 +226,33 @@ async fn a_strict_target_is_found_out_before_the_run() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_salt_that_is_taken_and_ignored_is_no_isolation() {
     let cases = [
-        (Mood::Caching { honours_salt: true }, "salted", None),
+        (
+            Mood::Caching { honours_salt: true },
+            "salted",
+            Some("honoured"),
+            None,
+        ),
         (
             Mood::Caching {
                 honours_salt: false,
             },
             "as-is",
+            None,
             Some("cache: the target ignores"),
         ),
         (
             Mood::Good,
             "salted",
+            Some("unverified"),
             Some("cache: the target reports no cached tokens"),
         ),
     ];
-    for (mood, cache, finding) in cases {
+    for (mood, cache, verified, finding) in cases {
         let server = Server::start(mood, 0).await;
         let run = replay(&ten_a_second()[..1], &server.url(), &[]).await.run();
         assert_eq!(run.flags["cache"], cache, "{mood:?}");
+        assert_eq!(run.flags["cache_verified"].as_str(), verified, "{mood:?}");
+        assert_eq!(run.flags["captured_origin"], false);
         let found = run
             .findings
             .iter()
@@ -312,41 +322,4 @@ async fn a_target_that_goes_away_is_a_row_for_every_request() {
     assert!(run.account.balances());
     assert_eq!((run.account.sent, run.account.answered), (8, 3));
     assert_eq!(run.account.failed["connect"], 5);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_waits_for_what_is_in_flight_and_still_writes_a_run() {
-    let server = Server::start(Mood::Good, 300).await;
-    let far = vec![turn(0, "a", 0), turn(1, "b", 3_600_000)];
-    let halt = Halt::default();
-    let url = server.url();
-    let (replayed, ()) = tokio::join!(replay_until(&far, &url, &[], halt.clone()), async {
-        server.has_measured(1).await;
-        halt.stop.cancel();
-    });
-    let run = replayed.run();
-    assert_eq!(
-        (run.validity.as_str(), replayed.exit_code()),
-        ("stopped", 75)
-    );
-    assert_eq!(
-        (run.account.answered, run.account.not_sent["stopped"]),
-        (1, 1)
-    );
-    assert_eq!(replayed.rows()[0].outcome, Some(Outcome::Complete));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_that_lasts_too_long_cuts_what_is_in_flight() {
-    let server = Server::start(Mood::Good, 60_000).await;
-    let halt = Halt::default();
-    let url = server.url();
-    let flags = ["--no-probe", "--grace", "50ms"];
-    let turns = [turn(0, "a", 0)];
-    let (replayed, ()) = tokio::join!(replay_until(&turns, &url, &flags, halt.clone()), async {
-        server.has_measured(1).await;
-        halt.stop.cancel();
-    });
-    assert_eq!(replayed.exit_code(), 75);
-    assert_eq!(replayed.run().account.failed["client_aborted"], 1);
 }

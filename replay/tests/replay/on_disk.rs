@@ -2,7 +2,7 @@
 
 use super::*;
 use std::path::Path;
-use truetape_replay::report;
+use truetape_replay::{dry_run, report};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_is_drawn_again_from_its_directory_and_never_overwritten() {
@@ -62,4 +62,33 @@ fn a_plan_is_shown_without_a_target() {
         &["--dry-run", "--duration", "450ms"],
     );
     assert_eq!(truetape_replay::run(args).unwrap(), Answer::Yes);
+}
+
+#[test]
+fn a_plan_leaves_out_what_could_not_be_sent() {
+    let scratch = tempfile::tempdir().unwrap();
+    let turns = vec![
+        turn(0, "a", 0),
+        Turn {
+            content: vec![],
+            ..turn(1, "b", 10)
+        },
+        Turn {
+            dialect: "unknown".into(),
+            ..turn(2, "c", 20)
+        },
+    ];
+    let set = write_set(scratch.path(), &turns);
+    let args = args(&set, "http://127.0.0.1:9", scratch.path(), &["--dry-run"]);
+    let mut loaded = load::load(&args.set, None).unwrap();
+    let plan = dry_run::plan(&args, &mut loaded).unwrap();
+    let reasons: Vec<&str> = plan.unsent.iter().map(|unsent| unsent.reason).collect();
+    assert_eq!(
+        (plan.dispatches.len(), reasons),
+        (1, vec!["no_content", "unsupported_dialect"])
+    );
+    let mut loaded = load::load(&args.set, None).unwrap();
+    loaded.manifest.semantics.content = "lengths".into();
+    let plan = dry_run::plan(&args, &mut loaded).unwrap();
+    assert_eq!((plan.dispatches.len(), plan.unsent.len()), (3, 0));
 }

@@ -25,6 +25,10 @@ pub(crate) enum Mood {
     Failing { after: usize },
     /// Says what it has cached: a prompt it has seen, under the same salt if it honours salts.
     Caching { honours_salt: bool },
+    /// Never answers the first request of a run, and answers 500 to the others.
+    Stuck,
+    /// Answers every request with this page and status 200.
+    Page(&'static str),
     /// Answers the first few, then closes its port.
     Leaving { after: usize },
 }
@@ -105,13 +109,18 @@ impl Server {
 
     /// Waits until so many requests of a run have arrived.
     pub(crate) async fn has_measured(&self, count: usize) {
+        self.counts(count, || self.measured().len()).await;
+    }
+
+    /// Waits until so many inference requests have arrived, questions before the run included.
+    pub(crate) async fn has_seen(&self, count: usize) {
+        self.counts(count, || self.seen().len()).await;
+    }
+
+    async fn counts(&self, count: usize, counted: impl Fn() -> usize) {
         let deadline = Instant::now() + Duration::from_secs(30);
-        while self.measured().len() < count {
-            assert!(
-                Instant::now() < deadline,
-                "only {} requests",
-                self.measured().len()
-            );
+        while counted() < count {
+            assert!(Instant::now() < deadline, "only {} requests", counted());
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -176,6 +185,8 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
             json(400, r#"{"error":{"message":"unknown field ignore_eos"}}"#),
             Duration::ZERO,
         ),
+        Mood::Stuck if 1 < nth => (json(500, r#"{"error":{"message":"down"}}"#), Duration::ZERO),
+        Mood::Page(page) => (json(200, page), Duration::ZERO),
         Mood::Failing { after } if after < nth => {
             (json(500, r#"{"error":{"message":"down"}}"#), Duration::ZERO)
         }
