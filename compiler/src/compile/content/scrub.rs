@@ -7,9 +7,14 @@ use super::super::ingest::Secret;
 use serde_json::{Map, Value};
 use truetape_fidelity::tokens::output_word;
 
-/// Names of at most so many bytes stay: they are too short to say anything, and too few to be
-/// told apart after a change.
-const NAME_BYTES_KEPT: usize = 3;
+/// Names of at most so many bytes are too few for a hash to keep them apart.
+const SHORT_BYTES: usize = 3;
+
+/// Letters and digits are exchanged among themselves.
+const ALPHABETS: [std::ops::RangeInclusive<u8>; 3] = [b'a'..=b'z', b'A'..=b'Z', b'0'..=b'9'];
+
+/// Keys whose values may be words of the protocol.
+const WORD_KEYS: [&str; 4] = ["type", "detail", "format", "ttl"];
 
 /// Keys of the protocol and of JSON Schema.
 #[rustfmt::skip]
@@ -23,12 +28,22 @@ const KEYWORDS: [&str; 52] = [
     "tool_call_id", "cache_control", "ttl", "input_audio", "data",
 ];
 
-/// Values of `type` and of choices that the protocol defines.
+/// Values of types and of choices that the protocol defines.
 #[rustfmt::skip]
-const TYPE_WORDS: [&str; 18] = [
+const WORDS: [&str; 24] = [
     "object", "string", "number", "integer", "boolean", "array", "null", "function", "text",
     "image_url", "json_schema", "json_object", "auto", "none", "required", "ephemeral",
-    "input_audio", "file",
+    "input_audio", "file", "low", "high", "wav", "mp3", "5m", "1h",
+];
+
+/// Who can have said something.
+const ROLES: [&str; 6] = [
+    "system",
+    "developer",
+    "user",
+    "assistant",
+    "tool",
+    "function",
 ];
 
 /// Keys whose value is a map from names to schemas.
@@ -67,9 +82,7 @@ impl Scrub<'_> {
     fn field(&self, key: &str, value: &Value, keys_are_names: bool) -> Value {
         match value {
             _ if keys_are_names => self.value(value),
-            Value::String(text) if key == "type" && TYPE_WORDS.contains(&text.as_str()) => {
-                value.clone()
-            }
+            Value::String(text) if WORD_KEYS.contains(&key) => Value::String(self.choice(text)),
             Value::String(text) if key == "$ref" => Value::String(self.reference(text)),
             Value::Object(fields) if NAME_MAPS.contains(&key) => {
                 Value::Object(self.object(fields, true))
@@ -83,6 +96,22 @@ impl Scrub<'_> {
         match text.rsplit_once('/') {
             Some((path, name)) if path.starts_with('#') => format!("{path}/{}", self.name(name)),
             _ => self.text(text),
+        }
+    }
+
+    /// Keeps a word of the protocol; anything else is a text.
+    pub(super) fn choice(&self, text: &str) -> String {
+        if WORDS.contains(&text) {
+            return text.to_owned();
+        }
+        self.text(text)
+    }
+
+    /// Keeps a role of the protocol.
+    pub(super) fn role(&self, role: &Value) -> Value {
+        match role {
+            Value::String(text) if ROLES.contains(&text.as_str()) => role.clone(),
+            _ => self.value(role),
         }
     }
 
@@ -109,8 +138,8 @@ impl Scrub<'_> {
     }
 
     fn salted_name(&self, name: &str, salt: u8) -> String {
-        if name.len() <= NAME_BYTES_KEPT {
-            return name.to_owned();
+        if name.is_ascii() && name.len() <= SHORT_BYTES {
+            return self.short_name(name, salt);
         }
         let mut salted = name.as_bytes().to_vec();
         salted.push(salt);
@@ -120,11 +149,27 @@ impl Scrub<'_> {
         letters.take(escaped_len(name)).collect()
     }
 
-    /// A name that is not taken yet: two keys of one object must not become one.
+    /// Exchanges letters and digits by a secret table for each place: names that were different
+    /// stay so.
+    fn short_name(&self, name: &str, salt: u8) -> String {
+        let exchanged = name.bytes().zip(0_u8..).map(|(byte, place)| {
+            let Some(alphabet) = ALPHABETS.iter().find(|bytes| bytes.contains(&byte)) else {
+                return char::from(byte);
+            };
+            let mut shuffled: Vec<u8> = alphabet.clone().collect();
+            shuffled.sort_by_key(|other| self.secret.hash(&[b's', salt, place, *other]));
+            let index = usize::from(byte - alphabet.start());
+            char::from(shuffled.get(index).copied().unwrap_or(byte))
+        });
+        exchanged.collect()
+    }
+
+    /// A name that is not taken yet: two keys of one object must not become one, nor one of the
+    /// protocol's.
     fn free_name(&self, name: &str, taken: &Map<String, Value>) -> String {
         let mut names = (0..u8::MAX).map(|salt| self.salted_name(name, salt));
         names
-            .find(|name| !taken.contains_key(name))
+            .find(|name| !taken.contains_key(name) && !KEYWORDS.contains(&name.as_str()))
             .unwrap_or_else(|| name.to_owned())
     }
 
@@ -157,13 +202,15 @@ mod tests {
     use super::{Scrub, Secret};
     use proptest::prelude::*;
     use serde_json::{Value, json};
+    use std::collections::BTreeSet;
 
     fn tools() -> Value {
         json!([{"type": "function", "function": {
             "name": "find_patient", "description": "Finds a \"patient\" by name.\nÜber alles.",
             "parameters": {"type": "object", "required": ["family_name"], "properties": {
                 "family_name": {"type": "string", "enum": ["Canary Smith"]},
-                "x": {"$ref": "#/$defs/Canary"}, "description": {"type": "string"}}},
+                "x": {"$ref": "#/$defs/Canary"}, "description": {"type": "string"},
+                "sex": {"enum": ["f", "m", "x", "Li", "李"], "type": "string"}}},
         }}])
     }
 
@@ -173,7 +220,16 @@ mod tests {
         let scrub = Scrub { secret: &secret };
         let scrubbed = scrub.value(&tools());
         assert_eq!(scrubbed.to_string().len(), tools().to_string().len());
-        for gone in ["patient", "Canary", "family", "Finds", "ber alles"] {
+        for gone in [
+            "patient",
+            "Canary",
+            "family",
+            "Finds",
+            "ber alles",
+            "\"sex\"",
+            "Li",
+            "李",
+        ] {
             assert!(!scrubbed.to_string().contains(gone), "{gone}: {scrubbed}");
         }
         let function = &scrubbed[0]["function"];
@@ -183,12 +239,20 @@ mod tests {
             parameters["properties"].get(required).is_some(),
             "{scrubbed}"
         );
-        assert_eq!(
-            parameters["properties"]["x"]["$ref"]
-                .as_str()
-                .map(|r| r.starts_with("#/$defs/")),
-            Some(true)
-        );
+        let properties = parameters["properties"].as_object().unwrap();
+        let reference = properties.values().find_map(|schema| schema.get("$ref"));
+        assert!(reference.unwrap().as_str().unwrap().starts_with("#/$defs/"));
+        let choices = properties
+            .values()
+            .find_map(|schema| schema["enum"].get(1).and(schema.get("enum")));
+        let choices: BTreeSet<&str> = choices
+            .unwrap()
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|choice| choice.as_str().unwrap())
+            .collect();
+        assert_eq!(choices.len(), 5);
         assert_eq!(scrubbed, scrub.value(&tools()));
     }
 
@@ -205,6 +269,24 @@ mod tests {
             );
             assert!(!new.contains("Canary"));
         }
+    }
+
+    #[test]
+    fn short_names_are_replaced_and_stay_apart() {
+        let secret = Secret([7; 32]);
+        let scrub = Scrub { secret: &secret };
+        let letters: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
+        let old: Vec<String> = letters
+            .iter()
+            .flat_map(|a| letters.iter().map(move |b| format!("{a}{b}")))
+            .collect();
+        let new: BTreeSet<String> = old.iter().map(|name| scrub.name(name)).collect();
+        assert_eq!(new.len(), old.len());
+        let kept = old.iter().filter(|name| scrub.name(name) == **name).count();
+        assert!(kept < old.len() / 50, "{kept}");
+        assert_eq!(scrub.choice("low"), "low");
+        assert_eq!(scrub.role(&json!("user")), "user");
+        assert_ne!(scrub.role(&json!("Canary")), "Canary");
     }
 
     proptest! {

@@ -115,7 +115,7 @@ impl Synthetic {
 
     fn tool_choice(&self, value: &Value) -> Value {
         match value {
-            Value::String(_) => value.clone(),
+            Value::String(text) => Value::String(self.scrub().choice(text)),
             _ => self.scrub().value(value),
         }
     }
@@ -151,7 +151,7 @@ impl Synthetic {
         let mut new = Map::new();
         for (key, value) in fields {
             let value = match key.as_str() {
-                "role" => value.clone(),
+                "role" => self.scrub().role(value),
                 "content" => content.clone().unwrap_or_default(),
                 "tool_calls" => calls.clone().unwrap_or_default(),
                 _ => self.scrub().value(value),
