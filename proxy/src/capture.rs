@@ -34,13 +34,16 @@ const DIRECTORY_MODE: u32 = 0o700;
 pub struct Status {
     segment: Mutex<Option<PathBuf>>,
     paused: AtomicBool,
+    failed: AtomicBool,
     noted_offers: AtomicU64,
 }
 
 impl Status {
-    /// `recording`, or `paused_disk` while the disk refuses.
+    /// `recording`, `paused_disk` while the disk refuses, or `failed` once a bug has ended it.
     pub fn state(&self) -> &'static str {
-        if self.paused.load(Relaxed) {
+        if self.failed.load(Relaxed) {
+            "failed"
+        } else if self.paused.load(Relaxed) {
             "paused_disk"
         } else {
             "recording"
@@ -69,6 +72,17 @@ impl Status {
     pub fn offers_since_note(&self, account: &Account) -> bool {
         let offered = account.snapshot().offered;
         self.noted_offers.swap(offered, Relaxed) != offered
+    }
+}
+
+/// Held by a thread of the capture. When the thread panics, it says so, once for all of them.
+struct Guard(Arc<Status>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.0.failed.swap(true, Relaxed) {
+            tracing::error!("capture failed; traffic goes on, and is counted as lost");
+        }
     }
 }
 
@@ -132,13 +146,17 @@ impl Capture {
         let stop = Arc::new(AtomicBool::new(false));
         let sealer = sealer::start(directory, &status, metrics).map_err(runtime)?;
         let poke = sealer.poke();
+        let guard = Guard(Arc::clone(&status));
         let writer = thread("truetape-write", move || {
+            let _guard = guard;
             writer.run(&written, &poke);
         })?;
         let observing = observe::Observer::new(plan, Arc::clone(recorder), Arc::clone(metrics));
         let stopping = Arc::clone(&stop);
+        let guard = Guard(Arc::clone(&status));
         let observer = thread("truetape-read", move || {
-            observing.run(&records, &rows, &stopping)
+            let _guard = guard;
+            observing.run(&records, &rows, &stopping);
         })?;
         let recorder = Arc::clone(recorder);
         Ok(Self {
@@ -218,5 +236,27 @@ fn lock(directory: &Path) -> Result<File, Error> {
             directory: directory.to_owned(),
         }),
         Err(cause) => Err(disk(&path)(cause.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Guard, Status};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_thread_that_panics_fails_the_capture_and_one_that_ends_does_not() {
+        let status = Arc::new(Status::default());
+        let ends = Guard(Arc::clone(&status));
+        std::thread::spawn(move || drop(ends)).join().unwrap();
+        assert_eq!(status.state(), "recording");
+        let fails = Guard(Arc::clone(&status));
+        let failed = std::thread::spawn(move || {
+            let _fails = fails;
+            panic!("as it should");
+        });
+        assert!(failed.join().is_err());
+        status.paused(true);
+        assert_eq!(status.state(), "failed");
     }
 }

@@ -6,6 +6,7 @@ mod settings;
 use crate::cli::RecordArgs;
 use crate::error::Error;
 use crate::limits;
+use crate::redact;
 use parse::{bytes, duration, proxy_id, rows, upstream};
 use settings::Settings;
 use std::net::SocketAddr;
@@ -166,6 +167,15 @@ fn content(text: &str) -> Result<Content, Error> {
 fn session_headers(settings: &Settings) -> Result<Vec<String>, Error> {
     let names = settings.session_headers();
     for name in names {
+        if redact::is_secret(&name.to_ascii_lowercase()) {
+            return Err(Error::config(
+                "session_header",
+                format!(
+                    "found {name:?}, which carries a secret, and is never written; name another, or \
+                     use the column client_key, which stands for the caller"
+                ),
+            ));
+        }
         if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
             return Err(Error::config(
                 "session_header",

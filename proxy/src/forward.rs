@@ -102,6 +102,7 @@ pub async fn exchange(
     } else {
         begin(&connection, sequence, arrival_us, &request)
     };
+    let asked = Asked::of(&request);
     let request = prepare(&connection, request, upgrade, tape.clone());
     let upload = request.body().watch();
     let answered = match (answer(&connection, request).await, client_side) {
@@ -123,7 +124,7 @@ pub async fn exchange(
     match answered {
         Ok((response, link)) => {
             let drive = connection.drive(link, !upload.is_over());
-            Ok(pass(&connection, response, drive, tape, busy))
+            Ok(pass(&connection, response, drive, asked, tape, busy))
         }
         Err(Failed::Unreachable(unsent)) => {
             read_off(shared, *unsent).await;
@@ -135,6 +136,23 @@ pub async fn exchange(
                 tape.fate(Fate::Broken);
             }
             Err(Gone)
+        }
+    }
+}
+
+/// What the answer depends on of how the request was asked.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// By a client of HTTP/1.0 that expects the end of its connection anyway, unannounced.
+    once: bool,
+}
+
+impl Asked {
+    fn of(request: &Request<Incoming>) -> Self {
+        let version = request.version();
+        let last = headers::is_last(version, request.headers());
+        Self {
+            once: version == Version::HTTP_10 && last,
         }
     }
 }
@@ -165,7 +183,7 @@ fn begin(
         path: redact::target(request.uri()),
         headers: HeaderText::of(headers, &connection.shared.config.session_headers),
         content_encoding: redact::coding(headers).1,
-        credentials: Credentials::of(headers),
+        credentials: Credentials::of(headers, request.uri()),
     })
 }
 
@@ -240,6 +258,7 @@ fn pass(
     connection: &Connection,
     response: Response<Incoming>,
     drive: Drive,
+    asked: Asked,
     tape: Option<Arc<Tape>>,
     busy: Busy,
 ) -> Response<ResponseBody> {
@@ -254,9 +273,11 @@ fn pass(
         )
     });
     let close = headers::is_last(parts.version, &parts.headers);
-    headers::strip(&mut parts.headers, false);
+    // It says what to upgrade to: that is its content.
+    let upgrade = parts.status == StatusCode::UPGRADE_REQUIRED;
+    headers::strip(&mut parts.headers, upgrade);
     parts.version = Version::HTTP_11;
-    if close {
+    if close && !asked.once && !headers::is_last(parts.version, &parts.headers) {
         // The upstream closes after this response. Without us the client would see it close.
         parts
             .headers

@@ -59,9 +59,16 @@ impl Traffic {
         self.busy.load(Relaxed)
     }
 
-    /// Time that writes waited because the client did not read, in all.
-    pub fn stalled_us(&self) -> i64 {
-        self.stalled_us.load(Relaxed)
+    /// Time that writes waited because the client did not read, in all, the last one included that
+    /// may still wait.
+    pub fn stalled_us(&self, now_us: i64) -> i64 {
+        let since_us = self.stalled_since_us.load(Relaxed);
+        let waiting_us = if since_us == NEVER {
+            0
+        } else {
+            (now_us - since_us).max(0)
+        };
+        self.stalled_us.load(Relaxed) + waiting_us
     }
 
     /// Whether the last write waits.
@@ -147,7 +154,7 @@ impl ClientIo {
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => None,
             result => {
                 if self.traffic.wrote(self.recorder.clock()) {
-                    // A body may wait for this: see `link::Answer`.
+                    // A body may wait for this: see [`crate::answer`].
                     cx.waker().wake_by_ref();
                 }
                 Some(Poll::Ready(result))
@@ -238,5 +245,24 @@ impl AsyncWrite for ClientIo {
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let socket = socket2::SockRef::from(&*self.stream);
         Poll::Ready(socket.shutdown(std::net::Shutdown::Write))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Traffic;
+    use crate::clock::Clock;
+
+    #[test]
+    fn a_stall_counts_while_it_lasts_and_once_it_is_over() {
+        let (traffic, clock) = (Traffic::new(), Clock::start());
+        assert_eq!(traffic.stalled_us(1_000_000), 0);
+        traffic.stall(&clock);
+        let began_us = clock.now_us();
+        assert!(traffic.stalled_us(began_us + 1_000) >= 1_000);
+        assert!(traffic.wrote(&clock));
+        let stalled_us = traffic.stalled_us(i64::MAX);
+        assert!((0..1_000_000).contains(&stalled_us), "{stalled_us}");
+        assert!(!traffic.wrote(&clock));
     }
 }

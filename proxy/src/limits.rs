@@ -31,6 +31,9 @@ pub const ROTATE_BYTES_MIN: usize = 4096;
 /// Least age of a segment: sealing writes and syncs a file.
 pub const ROTATE_EVERY_MIN: Duration = Duration::from_millis(100);
 
+/// Longest time that can be set. Added to an instant, it must not leave what the clock can say.
+pub const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// Least time between syncs.
 pub const FSYNC_EVERY_MIN: Duration = Duration::from_millis(1);
 
@@ -62,6 +65,13 @@ pub const BODY_GROWTH_BYTES: (usize, usize) = (2 * 1024, 256 * 1024);
 
 /// Records waiting to be read off: 16,384 of at least 1 KiB are covered by a budget of 16 MiB.
 pub const QUEUE_RECORDS_MAX: usize = 16 * 1024;
+
+/// The wall clock is followed once it has moved by more than this against the monotonic one; reading
+/// both takes less, and NTP slews by less within a tick.
+pub const CLOCK_MOVED_US: i64 = 10_000;
+
+/// How often both clocks are compared, at least.
+pub const CLOCK_TICK: Duration = Duration::from_secs(1);
 
 /// Rows waiting to be written. Their bytes are still held against the budget.
 pub const WRITE_QUEUE_ROWS_MAX: usize = 1024;

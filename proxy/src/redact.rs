@@ -4,7 +4,7 @@
 use crate::limits;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use truetape_schemas::capture::Header;
-use truetape_schemas::ids::new_exchange_id;
+use truetape_schemas::ids::{content_id, new_exchange_id};
 use truetape_schemas::wire::session;
 
 /// Request and response headers that are kept. None of them carries a credential.
@@ -50,7 +50,6 @@ const KEPT: &[&str] = &[
     "x-request-id",
     "x-session-affinity",
     "x-session-id",
-    "x-session-token",
     "x-should-retry",
     "x-stainless-retry-count",
     "x-stainless-timeout",
@@ -68,6 +67,17 @@ const CREDENTIALS: &[&str] = &[
     "x-goog-api-key",
     "cookie",
 ];
+
+/// Headers that carry secrets but do not stand for the caller.
+const SECRETS: &[&str] = &[SESSION_TOKEN, "set-cookie"];
+
+/// Names a session, and opens it: what is kept of it is a hash.
+const SESSION_TOKEN: &str = "x-session-token";
+
+/// Whether the header carries a secret, so that its value must not be kept.
+pub fn is_secret(name: &str) -> bool {
+    CREDENTIALS.contains(&name) || SECRETS.contains(&name)
+}
 
 /// A value shorter than this is not looked for: it would be found everywhere.
 const CREDENTIAL_CHARS_MIN: usize = 8;
@@ -137,32 +147,59 @@ const CALLER_CHARS: usize = 16;
 
 /// The credentials a request came with. They are held to be looked for, and never written.
 #[derive(Default)]
-pub struct Credentials(Vec<HeaderValue>);
+pub struct Credentials {
+    headers: Vec<HeaderValue>,
+    session: Option<HeaderValue>,
+    /// Values of secret parameters, as they were sent.
+    parameters: Vec<String>,
+}
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Credentials({})", self.0.len())
+        let all = self.headers.len() + self.parameters.len() + usize::from(self.session.is_some());
+        write!(f, "Credentials({all})")
     }
 }
 
 impl Credentials {
-    /// Finds them.
-    pub fn of(headers: &HeaderMap) -> Self {
+    /// Finds them in headers and in the query.
+    pub fn of(headers: &HeaderMap, uri: &http::Uri) -> Self {
+        // A header value is a slice of the read buffer: a copy does not pin it.
+        let copy = |value: &HeaderValue| HeaderValue::from_bytes(value.as_bytes()).ok();
         let named = |name: &&str| headers.get_all(*name);
         let values = CREDENTIALS.iter().flat_map(named);
-        // A header value is a slice of the read buffer: a copy does not pin it.
-        Self(
-            values
-                .filter_map(|value| HeaderValue::from_bytes(value.as_bytes()).ok())
+        let parameters = uri.query().unwrap_or_default().split('&');
+        Self {
+            headers: values.filter_map(copy).collect(),
+            session: headers.get(SESSION_TOKEN).and_then(copy),
+            parameters: parameters
+                .filter_map(secret_parameter)
+                .map(|(_, value)| value.to_owned())
                 .collect(),
-        )
+        }
+    }
+
+    /// What stands for the session token among the headers: its hash, equal wherever it was seen.
+    pub fn session_header(&self) -> Option<Header> {
+        let token = self.session.as_ref()?;
+        Some(Header {
+            name: SESSION_TOKEN.to_owned(),
+            value: content_id(token.as_bytes().trim_ascii()),
+        })
     }
 
     /// Replaces every occurrence by asterisks, so that lengths and offsets stay.
     pub fn scrub(&self, body: &mut [u8]) {
-        for value in &self.0 {
+        for value in self.headers.iter().chain(&self.session) {
             for secret in secrets(value.as_bytes()) {
                 overwrite(body, secret);
+            }
+        }
+        for value in &self.parameters {
+            for secret in [value.as_bytes(), &decoded(value)] {
+                if secret.len() >= CREDENTIAL_CHARS_MIN {
+                    overwrite(body, secret);
+                }
             }
         }
     }
@@ -199,7 +236,7 @@ impl CallerKey {
     /// What stands for the caller with these credentials; unknown for a caller without any.
     pub fn name(&self, credentials: &Credentials) -> Option<String> {
         // The first: keys come before cookies, which may change with every answer.
-        let value = credentials.0.first()?;
+        let value = credentials.headers.first()?;
         let hex = blake3::keyed_hash(&self.0, value.as_bytes()).to_hex();
         Some(hex.chars().take(CALLER_CHARS).collect())
     }
@@ -238,18 +275,37 @@ pub fn path(path_and_query: &str) -> String {
 }
 
 fn parameter(part: &str) -> String {
-    let Some((name, value)) = part.split_once('=') else {
-        return part.to_owned();
-    };
-    let lower = name.to_ascii_lowercase();
-    if !value.is_empty()
-        && SECRET_PARAMETERS
-            .iter()
-            .any(|secret| lower.contains(secret))
-    {
-        return format!("{name}={SCRUBBED}");
+    match secret_parameter(part) {
+        Some((name, _)) => format!("{name}={SCRUBBED}"),
+        None => part.to_owned(),
     }
-    part.to_owned()
+}
+
+/// The name and value of a parameter that is a secret.
+fn secret_parameter(part: &str) -> Option<(&str, &str)> {
+    let (name, value) = part.split_once('=')?;
+    let lower = name.to_ascii_lowercase();
+    let mut secrets = SECRET_PARAMETERS.iter();
+    let secret = !value.is_empty() && secrets.any(|secret| lower.contains(secret));
+    secret.then_some((name, value))
+}
+
+/// A value of a query without its percent signs: what a server that echoes it has read.
+fn decoded(value: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.first_chunk::<2>().filter(|_| *first == b'%');
+        let byte = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = match byte {
+            Some(_) => after.get(2..).unwrap_or_default(),
+            None => after,
+        };
+    }
+    bytes
 }
 
 /// The user part of an absolute target, as in `http://user:password@host/`, is never kept.
@@ -277,99 +333,4 @@ pub fn coding(headers: &HeaderMap) -> (Option<String>, Option<String>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_allow_list_is_sorted_and_holds_no_credential() {
-        assert!(KEPT.is_sorted());
-        for credential in CREDENTIALS
-            .iter()
-            .chain(&["set-cookie", "openai-organization"])
-        {
-            assert!(!KEPT.contains(credential));
-        }
-    }
-
-    #[test]
-    fn only_allowed_headers_are_kept_in_order() {
-        let mut headers = HeaderMap::new();
-        headers.append("x-session-id", HeaderValue::from_static("s1"));
-        headers.append(
-            "authorization",
-            HeaderValue::from_static("Bearer sk-123456789"),
-        );
-        headers.append("x-mine", HeaderValue::from_static("m:1"));
-        headers.append("accept", HeaderValue::from_static("a"));
-        headers.append("accept", HeaderValue::from_static("b"));
-        let kept = HeaderText::of(&headers, &["x-mine".to_owned()]).headers();
-        let pairs: Vec<(&str, &str)> = kept
-            .iter()
-            .map(|h| (h.name.as_str(), h.value.as_str()))
-            .collect();
-        assert_eq!(
-            pairs,
-            [
-                ("x-session-id", "s1"),
-                ("x-mine", "m:1"),
-                ("accept", "a"),
-                ("accept", "b")
-            ]
-        );
-    }
-
-    #[test]
-    fn secret_parameters_are_scrubbed_and_others_are_not() {
-        let cases = [
-            ("/v1/x", "/v1/x"),
-            ("/v1/x?key=AIza&n=1", "/v1/x?key=scrubbed&n=1"),
-            (
-                "/v1/x?Api-Key=a&access_token=b",
-                "/v1/x?Api-Key=scrubbed&access_token=scrubbed",
-            ),
-            (
-                "/v1/x?X-Amz-Signature=a&client_secret=&v",
-                "/v1/x?X-Amz-Signature=scrubbed&client_secret=&v",
-            ),
-            ("/v1/x?a=b=c&a", "/v1/x?a=b=c&a"),
-        ];
-        for (given, kept) in cases {
-            assert_eq!(path(given), kept);
-        }
-    }
-
-    #[test]
-    fn credentials_are_overwritten_wherever_they_are_echoed() {
-        let mut headers = HeaderMap::new();
-        headers.append(
-            "authorization",
-            HeaderValue::from_static("Bearer sk-123456789"),
-        );
-        headers.append("cookie", HeaderValue::from_static("a=1; session=abcdefgh"));
-        let credentials = Credentials::of(&headers);
-        let mut body = b"bad key sk-123456789, sk-123456789; abcdefgh, a=1, Bearer".to_vec();
-        let length = body.len();
-        credentials.scrub(&mut body);
-        assert_eq!(body.len(), length);
-        assert_eq!(
-            String::from_utf8(body).unwrap(),
-            "bad key ************, ************; ********, a=1, Bearer"
-        );
-        assert_eq!(format!("{credentials:?}"), "Credentials(2)");
-    }
-
-    #[test]
-    fn a_caller_has_one_name_for_each_process_and_keeps_its_secret() {
-        let caller = |key: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("authorization", HeaderValue::from_str(key).unwrap());
-            Credentials::of(&headers)
-        };
-        let key = CallerKey::random();
-        let one = key.name(&caller("Bearer sk-1"));
-        assert_eq!(one, key.name(&caller("Bearer sk-1")));
-        assert_ne!(one, key.name(&caller("Bearer sk-2")));
-        assert_ne!(one, CallerKey::random().name(&caller("Bearer sk-1")));
-        assert_eq!(key.name(&Credentials::default()), None);
-    }
-}
+mod tests;

@@ -40,7 +40,7 @@ impl Recording {
     /// full meanwhile.
     pub fn of_response(tape: Arc<Tape>, body_max: usize, traffic: Arc<Traffic>) -> Self {
         let track = Track::new(tape.recorder(), body_max, true);
-        let stalled_us = traffic.stalled_us();
+        let stalled_us = traffic.stalled_us(tape.recorder().clock().now_us());
         Self {
             tape,
             track,
@@ -66,11 +66,12 @@ impl Recording {
     }
 
     fn hand_over(self) {
+        let now_us = self.now_us();
         match self.stall {
             None => self.tape.request(self.track),
             Some((traffic, before_us)) => {
                 self.tape
-                    .response(self.track, traffic.stalled_us() - before_us);
+                    .response(self.track, traffic.stalled_us(now_us) - before_us);
             }
         }
     }

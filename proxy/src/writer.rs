@@ -80,6 +80,8 @@ struct Open {
     bytes: u64,
     rows: u64,
     unsynced: bool,
+    /// The file holds more than `bytes`: what a failed write left could not be cut off yet.
+    torn: bool,
     opened: Instant,
     synced: Instant,
 }
@@ -149,6 +151,9 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => self.note_quiet(),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            if self.recorder.clock().follow() {
+                tracing::info!("wall clock moved; arrivals follow it from now on");
+            }
             self.keep_house();
             if std::mem::replace(&mut segments, self.names.next) != self.names.next {
                 sealer.closed();
@@ -170,7 +175,9 @@ impl Writer {
         // A tick at least as often as a sync keeps the noted ledger fresh.
         due.saturating_duration_since(Instant::now()).clamp(
             Duration::from_millis(1),
-            self.rotation.fsync_every.max(limits::OBSERVE_TICK),
+            self.rotation
+                .fsync_every
+                .clamp(limits::OBSERVE_TICK, limits::CLOCK_TICK),
         )
     }
 
@@ -207,17 +214,18 @@ impl Writer {
         }
     }
 
-    /// Appends whole frames or nothing: what a failed write left is cut off again.
+    /// Appends whole frames or nothing: what a failed write left is cut off again, before anything
+    /// else is written. A spool that was let go of with it would show rows that count as lost.
     fn append(&mut self, bytes: &[u8], rows: u64) -> io::Result<()> {
         let Some(open) = &mut self.open else {
             return Err(io::ErrorKind::NotConnected.into());
         };
+        if open.torn {
+            open.file.truncate(open.bytes)?;
+            open.torn = false;
+        }
         if let Err(cause) = open.file.append(bytes) {
-            if open.file.truncate(open.bytes).is_err() {
-                // What is whole in it can still be sealed.
-                self.open = None;
-                self.status.opened(None);
-            }
+            open.torn = open.file.truncate(open.bytes).is_err();
             return Err(cause);
         }
         open.bytes += bytes.len() as u64;
@@ -326,6 +334,7 @@ impl Writer {
                     bytes,
                     rows: 0,
                     unsynced: true,
+                    torn: false,
                     opened: now,
                     synced: now,
                 };

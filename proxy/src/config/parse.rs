@@ -34,7 +34,7 @@ pub(super) fn bytes(settings: &Settings, name: &str, least: usize) -> Result<usi
     Ok(size)
 }
 
-/// A duration of at least `least`.
+/// A duration of at least `least`, and at most what can be added to any instant.
 pub(super) fn duration(
     settings: &Settings,
     name: &str,
@@ -56,6 +56,15 @@ pub(super) fn duration(
             ),
         ));
     }
+    if duration > limits::DURATION_MAX {
+        return Err(Error::config(
+            name,
+            format!(
+                "found {text:?}, expected at most {}",
+                humantime::format_duration(limits::DURATION_MAX)
+            ),
+        ));
+    }
     Ok(duration)
 }
 
@@ -73,7 +82,12 @@ pub(super) fn rows(settings: &Settings, name: &str) -> Result<u64, Error> {
 
 /// `http://host[:port]`. Other schemes are refused by name, never guessed.
 pub(super) fn upstream(text: &str) -> Result<Upstream, Error> {
-    let refuse = |problem: &str| Error::config("upstream", format!("found {text:?}, {problem}"));
+    // What stands before an at sign may be a password.
+    let shown = match text.rsplit_once('@') {
+        Some((_, host)) => format!("...@{host}"),
+        None => text.to_owned(),
+    };
+    let refuse = |problem: &str| Error::config("upstream", format!("found {shown:?}, {problem}"));
     if text.starts_with("https://") {
         return Err(refuse("TLS is not supported yet; use http://host:port"));
     }

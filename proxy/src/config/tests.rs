@@ -40,7 +40,7 @@ fn a_bad_setting_is_one_error_that_names_it_and_what_was_allowed() {
         assert_eq!(error.blame(), Blame::Config);
         error.to_string()
     };
-    let cases: [(String, &str); 12] = [
+    let cases: [(String, &str); 15] = [
         (
             bad(|a| a.listen = None),
             "listen: not set; pass --listen or set TRUETAPE_LISTEN",
@@ -86,10 +86,35 @@ fn a_bad_setting_is_one_error_that_names_it_and_what_was_allowed() {
             bad(|a| a.session_header = vec!["a b".into()]),
             "session_header: found \"a b\"",
         ),
+        (
+            bad(|a| a.session_header = vec!["Authorization".into()]),
+            "use the column client_key",
+        ),
+        (
+            bad(|a| a.session_header = vec!["x-session-token".into()]),
+            "which carries a secret",
+        ),
+        (
+            bad(|a| a.drain_timeout = Some("600years".into())),
+            "expected at most 30days",
+        ),
     ];
     for (message, part) in cases {
         assert!(message.contains(part), "{message:?} lacks {part:?}");
         assert!(!message.contains('\n'), "{message:?}");
+    }
+}
+
+#[test]
+fn a_bad_upstream_is_told_without_its_password() {
+    for scheme in ["http", "https", "ftp", "http:/"] {
+        for path in ["", "/v1", "/v1?x=1", "/a b"] {
+            let upstream = format!("{scheme}://user:canary@host{path}");
+            let error = Config::resolve(&args("127.0.0.1:0", &upstream)).unwrap_err();
+            let said = format!("{error} {error:?}");
+            assert!(said.contains("host") && !said.contains("canary"), "{said}");
+            assert!(!said.contains("user"), "{said}");
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::config::Content;
 use crate::redact::Credentials;
 use crate::tape::{Arrival, Fate, Record, ResponseHead};
 use crate::track::{Mark, Track, TrackEnd};
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use truetape_schemas::capture::{Exchange, Header, Outcome, ParseStatus};
 use truetape_schemas::ids::new_exchange_id;
@@ -142,9 +143,12 @@ impl Draft<'_> {
 
     fn put_session(&mut self, plan: &Plan, facts: &RequestFacts) {
         let exchange = &mut self.exchange;
-        let headers: &[Header] = &exchange.request_headers;
+        let mut headers: Cow<'_, [Header]> = Cow::Borrowed(&exchange.request_headers);
+        if let Some(token) = self.arrival.credentials.session_header() {
+            headers.to_mut().push(token);
+        }
         let found = catch_unwind(AssertUnwindSafe(|| {
-            session_of_configured(headers, facts, &plan.session_headers)
+            session_of_configured(&headers, facts, &plan.session_headers)
         }));
         let session: SessionFacts = found.unwrap_or_default();
         exchange.session_key = session.session_key;

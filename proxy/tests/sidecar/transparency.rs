@@ -317,6 +317,26 @@ fn a_client_of_http_1_0_is_answered_in_its_own_terms() {
 }
 
 #[test]
+fn what_a_response_says_of_its_connection_is_what_the_upstream_said() {
+    let answers = [
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
+        "HTTP/1.1 426 Upgrade Required\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\
+         Content-Length: 2\r\n\r\n{}",
+    ];
+    let next = counter();
+    let stage = Stage::new("hop", move |_| {
+        Script::raw(answers[next()].as_bytes(), Action::End)
+    });
+    let old = stage.send(b"GET /x HTTP/1.0\r\n\r\n").head.unwrap();
+    assert_eq!((old.status(), old.value("connection")), (200, None));
+    let refused = stage.send(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
+    let refused = refused.head.unwrap();
+    assert_eq!(refused.status(), 426);
+    assert_eq!(refused.value("upgrade"), Some("h2c"));
+    assert_eq!(refused.value("connection"), Some("Upgrade"));
+}
+
+#[test]
 fn large_heads_pass() {
     let stage = Stage::new("heads", ok);
     let mut headers: Vec<(String, String)> = (0..150)

@@ -40,7 +40,8 @@ pub fn resolve(reference: &str, store: Option<&Path>) -> Result<PathBuf, Error> 
         Some(store) => store.join(name),
         None => PathBuf::from(name),
     };
-    let short = match tag.strip_prefix("sha256:") {
+    let asked = tag.strip_prefix("sha256:");
+    let digest = match asked {
         Some(digest) => digest.to_owned(),
         None => tags(&named)?.get(tag).cloned().ok_or_else(|| Error::Invalid {
             subject: reference.to_owned(),
@@ -49,14 +50,29 @@ pub fn resolve(reference: &str, store: Option<&Path>) -> Result<PathBuf, Error> 
             ),
         })?,
     };
-    let short: String = short.chars().take(DIGEST_SHORT_CHARS).collect();
+    let short: String = digest.chars().take(DIGEST_SHORT_CHARS).collect();
     let dir = named.join(short);
-    if is_file(&dir.join(MANIFEST))? {
-        return Ok(dir);
+    if !is_file(&dir.join(MANIFEST))? {
+        return Err(Error::Invalid {
+            subject: reference.to_owned(),
+            problem: format!("{} holds no {MANIFEST}", dir.display()),
+        });
+    }
+    if let Some(asked) = asked {
+        is_that_set(reference, asked, &dir)?;
+    }
+    Ok(dir)
+}
+
+/// The directory's name is the beginning of a digest: the rest of what was asked for must agree.
+fn is_that_set(reference: &str, asked: &str, dir: &Path) -> Result<(), Error> {
+    let found = manifest(dir)?.digest;
+    if found.starts_with(asked) {
+        return Ok(());
     }
     Err(Error::Invalid {
         subject: reference.to_owned(),
-        problem: format!("{} holds no {MANIFEST}", dir.display()),
+        problem: format!("{} holds the set sha256:{found}", dir.display()),
     })
 }
 
@@ -163,5 +179,34 @@ fn sorted_by_key(value: &serde_json::Value) -> serde_json::Value {
         }
         Value::Array(items) => items.iter().map(sorted_by_key).collect(),
         other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MANIFEST, Manifest, resolve, set_dir};
+    use crate::set::FORMAT;
+
+    #[test]
+    fn a_digest_names_one_set_and_none_that_only_begins_like_it() {
+        let store = tempfile::tempdir().unwrap();
+        let digest = "0123456789ab".repeat(5) + "cdef";
+        let dir = set_dir(store.path(), "chat", &digest);
+        std::fs::create_dir_all(&dir).unwrap();
+        let manifest = Manifest {
+            format: FORMAT.to_string(),
+            digest: digest.clone(),
+            ..Manifest::default()
+        };
+        std::fs::write(dir.join(MANIFEST), serde_json::to_vec(&manifest).unwrap()).unwrap();
+        let named = |asked: &str| resolve(&format!("chat@sha256:{asked}"), Some(store.path()));
+        for length in [12, 13, 64] {
+            assert_eq!(named(&digest[..length]).unwrap(), dir);
+        }
+        for other in ["0123456789abf", "0123456789ab0123456789ac"] {
+            let error = named(other).unwrap_err().to_string();
+            assert!(error.contains(&digest) && error.contains(other), "{error}");
+        }
+        assert!(named(&(digest.clone() + "0")).is_err());
     }
 }

@@ -17,6 +17,7 @@ struct Given {
     cut: bool,
     body_max: usize,
     content_type: &'static str,
+    session: (&'static str, &'static str),
 }
 
 impl Default for Given {
@@ -30,6 +31,7 @@ impl Default for Given {
             cut: false,
             body_max: BODY_MAX,
             content_type: "text/event-stream",
+            session: ("x-session-id", "s1"),
         }
     }
 }
@@ -44,10 +46,7 @@ fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
 fn row(given: Given, content: Content) -> Exchange {
     let (recorder, _offers) = Recorder::new(8 << 20, 4);
     let budget = Arc::clone(recorder.budget());
-    let sent = headers(&[
-        ("authorization", "Bearer sk-canary-1"),
-        ("x-session-id", "s1"),
-    ]);
+    let sent = headers(&[("authorization", "Bearer sk-canary-1"), given.session]);
     let track = |end, timed, frames: &[(i64, &'static [u8])]| {
         let mut track = Track::new(&recorder, given.body_max, timed);
         for (at, bytes) in frames {
@@ -67,7 +66,7 @@ fn row(given: Given, content: Content) -> Exchange {
             path: "/v1/chat/completions".to_owned(),
             headers: HeaderText::of(&sent, &[]),
             content_encoding: None,
-            credentials: Credentials::of(&sent),
+            credentials: Credentials::of(&sent, &http::Uri::default()),
         },
         request: given
             .request
@@ -244,6 +243,19 @@ fn the_policy_none_keeps_no_body_and_is_no_degradation() {
         (row.request_bytes, row.response_bytes),
         (Some(27), Some(29))
     );
+}
+
+#[test]
+fn a_session_token_makes_a_session_and_is_not_kept() {
+    let given = Given {
+        session: ("x-session-token", "token-canary"),
+        ..Given::default()
+    };
+    let row = row(given, Content::Full);
+    assert_eq!(row.session_rule.as_deref(), Some("gateway"));
+    assert_eq!(row.session_key.as_ref().map(String::len), Some(32));
+    assert!(!format!("{row:?}").contains("token-canary"));
+    assert!(row.request_headers.is_empty());
 }
 
 #[test]
