@@ -55,6 +55,10 @@ pub(crate) fn make(
     let mut parts = Parts::default();
     let mut notes = Notes::default();
     let kind = recipe.content.kind;
+    if kind != ContentKind::Verbatim {
+        // They are text that production sent, and made-up answers do not meet them.
+        arranged.turns.iter_mut().for_each(|turn| turn.stop = None);
+    }
     if kind != ContentKind::Lengths {
         let maker = text::Maker::new(ingested, tokenized, recipe);
         maker.fill(arranged, &mut parts, &mut notes, threads)?;

@@ -17,10 +17,9 @@ fn talk(name: &str) -> Talk {
 }
 
 fn set(dir: &Path, kind: &str) -> Compiled {
-    write(
-        &dir.join("c/0.parquet"),
-        &[hold(&talk("a")), hold(&talk("b"))].concat(),
-    );
+    let mut rows = [hold(&talk("a")), hold(&talk("b"))].concat();
+    rows[0].stop = Some(vec!["Canary".into()]);
+    write(&dir.join("c/0.parquet"), &rows);
     let recipe = format!("[select]\nmethod = \"all\"\n[content]\nkind = \"{kind}\"");
     compiled(&[dir.join("c")], &recipe, &dir.join("store"))
 }
@@ -134,7 +133,7 @@ fn lengths_have_no_content() {
     assert!(
         turns(&set)
             .iter()
-            .all(|turn| turn.content.is_empty() && turn.template.is_none())
+            .all(|turn| turn.content.is_empty() && turn.template.is_none() && turn.stop.is_none())
     );
 }
 

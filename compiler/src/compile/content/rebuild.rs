@@ -19,8 +19,6 @@ pub(super) struct Prompt {
     pub(super) template: Vec<u8>,
     /// Messages, or pieces of text.
     pub(super) pieces: Vec<Piece>,
-    /// Stop strings, where they are part of the content.
-    pub(super) without_stop: bool,
 }
 
 /// Puts a body together.

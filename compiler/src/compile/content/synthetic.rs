@@ -69,11 +69,7 @@ impl Synthetic {
             Dialect::Trace | Dialect::Unknown => return None,
         };
         let template = Value::Object(template).to_string().into_bytes();
-        Some(Prompt {
-            template,
-            pieces,
-            without_stop: true,
-        })
+        Some(Prompt { template, pieces })
     }
 
     fn scrub(&self) -> Scrub<'_> {

@@ -177,7 +177,4 @@ fn put(turn: &mut Turn, prompt: Prompt, parts: &mut Parts) {
     turn.content = pieces
         .map(|piece| parts.add(piece.kind, piece.tokens, piece.body))
         .collect();
-    if prompt.without_stop {
-        turn.stop = None;
-    }
 }

@@ -43,7 +43,6 @@ pub(super) fn prompt(dialect: Dialect, body: &[u8]) -> Option<Prompt> {
     Some(Prompt {
         template: fields.without(moved),
         pieces,
-        without_stop: false,
     })
 }
 
