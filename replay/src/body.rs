@@ -5,10 +5,14 @@
 
 use crate::lengths::{Ask, Enforcement};
 use bytes::Bytes;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::HashMap;
 use truetape_schemas::set::{Content, ContentKind, Turn};
 use truetape_schemas::wire::Dialect;
+
+mod fields;
+
+use fields::Fields;
 
 /// Fields of a request that the plan decides, whatever the recorded request said.
 const CONTROLLED: &[&str] = &[
@@ -40,7 +44,7 @@ pub struct Library {
 struct Template {
     /// Its fields that are not [`CONTROLLED`], as JSON without the braces.
     rest: u32,
-    controlled: Map<String, Value>,
+    controlled: Fields,
 }
 
 /// One body: `head part joiner part … tail`.
@@ -93,13 +97,11 @@ impl Library {
     }
 
     fn add_template(&mut self, content: Content) {
-        let Ok(Value::Object(fields)) = serde_json::from_slice(&content.body) else {
+        let Ok(fields) = serde_json::from_slice::<Fields>(&content.body) else {
             return;
         };
-        let (controlled, rest): (Map<_, _>, Map<_, _>) = fields
-            .into_iter()
-            .partition(|(name, _)| CONTROLLED.contains(&name.as_str()));
-        let rest = self.push(inner(rest).into());
+        let (controlled, rest) = fields.partition(|name| CONTROLLED.contains(&name));
+        let rest = self.push(inner(rest.iter()).into());
         self.templates
             .insert(content.content_id, Template { rest, controlled });
     }
@@ -111,9 +113,14 @@ impl Library {
     /// Whether a turn's recorded request asked for usage in its stream; `None` without its template.
     pub fn asks_usage(&self, turn: &Turn) -> Option<bool> {
         let template = self.templates.get(turn.template.as_ref()?)?;
-        let options = template.controlled.get("stream_options");
-        let asked = options.and_then(|options| options.get("include_usage"));
-        Some(asked.and_then(Value::as_bool).unwrap_or(false))
+        let options = stream_options(&template.controlled);
+        Some(options.get(INCLUDE_USAGE) == Some("true"))
+    }
+
+    /// Whether a turn's recorded request kept its prefixes apart from others' by a salt of its own.
+    pub fn is_salted(&self, turn: &Turn) -> bool {
+        let template = turn.template.as_ref().and_then(|id| self.templates.get(id));
+        template.is_some_and(|template| recorded_salt(&template.controlled).is_some())
     }
 
     /// Plans the body of a turn; `None` when the set holds no content for it.
@@ -131,7 +138,8 @@ impl Library {
             None => None,
         };
         let recorded = template.map(|template| &template.controlled);
-        let head = inner(controlled(turn, ask, shape, recorded));
+        let head = controlled(turn, ask, shape, recorded);
+        let head = inner(head.iter().map(|(name, json)| (*name, json.as_str())));
         let (opening, joiner, tail) = match Dialect::from_name(&turn.dialect) {
             Dialect::OpenaiCompletions => ("\"prompt\":\"", "", "\"}"),
             _ => ("\"messages\":[", ",", "]}"),
@@ -185,26 +193,22 @@ impl Body {
     }
 }
 
-/// The controlled fields of one request, in a fixed order.
+/// The controlled fields of one request with their JSON, in a fixed order.
 fn controlled(
     turn: &Turn,
     ask: &Ask,
     shape: &Shape<'_>,
-    recorded: Option<&Map<String, Value>>,
-) -> Map<String, Value> {
-    let mut fields = Map::new();
-    let mut put = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            fields.insert(name.to_owned(), value);
-        }
+    recorded: Option<&Fields>,
+) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::new();
+    let mut put = |name: &'static str, value: Option<Value>| {
+        fields.extend(value.map(|value| (name, value.to_string())));
     };
     put("model", shape.model.map(Value::from));
     // Measured as a stream whatever production did: without one there is no first token, and
     // without usage no length.
     put("stream", Some(Value::Bool(true)));
-    let usage = serde_json::json!({"include_usage": true});
-    put("stream_options", Some(usage));
-    let newer = recorded.is_some_and(|recorded| recorded.contains_key(MAX_COMPLETION_TOKENS));
+    let newer = recorded.is_some_and(|recorded| recorded.get(MAX_COMPLETION_TOKENS).is_some());
     let bound = if newer {
         MAX_COMPLETION_TOKENS
     } else {
@@ -212,6 +216,8 @@ fn controlled(
     };
     put(bound, ask.max_tokens.map(Value::from));
     put("min_tokens", ask.min_tokens.map(Value::from));
+    let salt = shape.cache_salt.map(|salt| salt_of(salt, recorded));
+    put("cache_salt", salt.map(Value::from));
     if ask.enforcement == Enforcement::Enforce {
         put("ignore_eos", Some(Value::Bool(true)));
     } else {
@@ -219,37 +225,77 @@ fn controlled(
             "ignore_eos",
             turn.ignore_eos.filter(|_| is_own(ask)).map(Value::Bool),
         );
-        // Stop strings are part of what production asked; only an enforced length has no room for them.
-        let stop = recorded.and_then(|recorded| recorded.get("stop")).cloned();
-        put("stop", stop.or_else(|| turn.stop.clone().map(Value::from)));
     }
-    put("cache_salt", shape.cache_salt.map(Value::from));
     if recorded.is_none() {
         sampling(turn, &mut put);
     }
+    // Stop strings are part of what production asked; only an enforced length has no room for them.
+    if ask.enforcement != Enforcement::Enforce {
+        match recorded.and_then(|recorded| recorded.get("stop")) {
+            Some(stop) => fields.push(("stop", stop.to_owned())),
+            None => put("stop", turn.stop.clone().map(Value::from)),
+        }
+    }
+    fields.push(("stream_options", with_usage(recorded)));
     fields
 }
+
+const INCLUDE_USAGE: &str = "include_usage";
+
+/// The recorded options of the stream, with usage asked for.
+fn with_usage(recorded: Option<&Fields>) -> String {
+    let options = recorded.map(stream_options).unwrap_or_default();
+    let others = options.iter().filter(|(name, _)| *name != INCLUDE_USAGE);
+    let fields = inner(std::iter::once((INCLUDE_USAGE, "true")).chain(others));
+    format!("{{{}}}", String::from_utf8_lossy(&fields))
+}
+
+fn stream_options(recorded: &Fields) -> Fields {
+    let options = recorded.get("stream_options");
+    options
+        .and_then(|options| serde_json::from_str(options).ok())
+        .unwrap_or_default()
+}
+
+fn recorded_salt(recorded: &Fields) -> Option<String> {
+    let salt = recorded.get("cache_salt")?;
+    serde_json::from_str(salt).ok()
+}
+
+/// The run's salt; where production kept the prefixes of its tenants apart, one of its own for each.
+fn salt_of(salt: &str, recorded: Option<&Fields>) -> String {
+    let Some(own) = recorded.and_then(recorded_salt) else {
+        return salt.to_owned();
+    };
+    let mut hasher = blake3::Hasher::new_derive_key(SALT_CONTEXT);
+    // With its length, so that no two pairs of salts are one text.
+    hasher.update(&(salt.len() as u64).to_le_bytes());
+    hasher.update(salt.as_bytes());
+    hasher.update(own.as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
+/// What the hash of two salts is for.
+const SALT_CONTEXT: &str = "truetape replay: cache_salt of a run and of a recorded request";
 
 fn is_own(ask: &Ask) -> bool {
     ask.enforcement == Enforcement::AsRecorded
 }
 
 /// The sampling columns, for turns without a template (imported traces).
-fn sampling(turn: &Turn, put: &mut impl FnMut(&str, Option<Value>)) {
+fn sampling(turn: &Turn, put: &mut impl FnMut(&'static str, Option<Value>)) {
     put("temperature", turn.temperature.map(Value::from));
     put("top_p", turn.top_p.map(Value::from));
     put("n", turn.n.map(Value::from));
     put("seed", turn.seed.map(Value::from));
 }
 
-/// An object's fields as JSON, without the braces.
-fn inner(fields: Map<String, Value>) -> Vec<u8> {
-    let mut json = Value::Object(fields).to_string().into_bytes();
-    json.pop();
-    if !json.is_empty() {
-        json.remove(0);
-    }
-    json
+/// Members of an object as JSON, without the braces.
+fn inner<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
+    let members: Vec<String> = fields
+        .map(|(name, json)| format!("{}:{json}", Value::from(name)))
+        .collect();
+    members.join(",").into_bytes()
 }
 
 /// Text as the inside of a JSON string; `None` when it is not UTF-8.

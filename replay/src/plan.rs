@@ -8,7 +8,7 @@ use crate::body::{Body, Library, Shape};
 use crate::error::Error;
 use crate::lengths::{self, Enforcement};
 use crate::schedule::Node;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use truetape_schemas::set::Turn;
 use truetape_schemas::wire::Dialect;
 
@@ -79,12 +79,13 @@ pub fn plan(
     let mut tally = findings::Tally::default();
     tally.models(&models);
     let mut plan = Plan::default();
+    let mut is_over = false;
     for (due_us, turn) in by_due(turns, settings) {
         tally.turn(turn, settings);
         let ask = lengths::ask(turn, settings.output, target.enforces_lengths);
         let expected = lengths::expected_output(turn, &ask);
         let reason = refusal(turn, due_us, expected, settings, target)
-            .or_else(|| over_budget(&plan, turn, expected, settings));
+            .or_else(|| over_budget(&plan, &mut is_over, turn, expected, settings));
         let model = models.get(&turn.model).cloned().flatten();
         let shape = Shape {
             model: model.as_deref(),
@@ -98,6 +99,7 @@ pub fn plan(
         match body {
             Ok(body) => {
                 tally.sent(turn, &ask, library.asks_usage(turn));
+                tally.salted(library.is_salted(turn));
                 plan.input_tokens += turn.input_tokens.unwrap_or(0);
                 plan.output_tokens += expected.unwrap_or(0);
                 plan.dispatches
@@ -197,6 +199,7 @@ fn refusal(
 /// shortest turns of the rest are not picked.
 fn over_budget(
     plan: &Plan,
+    is_over: &mut bool,
     turn: &Turn,
     expected: Option<i64>,
     settings: &Settings,
@@ -204,11 +207,8 @@ fn over_budget(
     let budget = i64::try_from(settings.token_budget?).unwrap_or(i64::MAX);
     let spent = plan.input_tokens + plan.output_tokens;
     let next = turn.input_tokens.unwrap_or(0) + expected.unwrap_or(0);
-    let already = plan
-        .unsent
-        .last()
-        .is_some_and(|last| last.reason == reason::TOKEN_BUDGET);
-    (already || budget < spent + next).then_some(reason::TOKEN_BUDGET)
+    *is_over = *is_over || budget < spent + next;
+    is_over.then_some(reason::TOKEN_BUDGET)
 }
 
 fn planned(
@@ -283,7 +283,8 @@ fn models(
     settings: &Settings,
     target: &TargetFacts,
 ) -> Result<BTreeMap<Option<String>, Option<String>>, Error> {
-    let recorded: HashSet<&Option<String>> = turns.iter().map(|turn| &turn.model).collect();
+    // In one order, so that the same set is always refused with the same words.
+    let recorded: BTreeSet<&Option<String>> = turns.iter().map(|turn| &turn.model).collect();
     recorded
         .into_iter()
         .map(|model| {

@@ -4,16 +4,29 @@ use crate::client::{Exchanged, Failure};
 use crate::clock::Clock;
 use crate::plan::{Planned, Unsent};
 use crate::schedule::Release;
+use std::time::Instant;
 use truetape_schemas::run::{Account, Dispatch};
 
-/// The row of a dispatch that was sent.
-pub fn sent(planned: &Planned, release: Release, exchanged: Exchanged, clock: Clock) -> Dispatch {
-    let sent_us = clock.at_us(exchanged.handed);
-    // R2: the schedule released it at `ready` or after, and it was handed over after that.
+/// The row of a dispatch that was sent: its exchange started at `released`.
+pub fn sent(
+    planned: &Planned,
+    release: Release,
+    released: Instant,
+    exchanged: Exchanged,
+    clock: Clock,
+) -> Dispatch {
+    let sent_us = clock.at_us(released);
+    // Without a request there is no other clock than the one that started with it.
+    let before_us = clock.at_us(exchanged.handed) - sent_us;
+    // R2: the schedule released it at `ready` or after.
     debug_assert!(release.ready_us <= sent_us);
     // Latencies count from the last byte of the request (D2).
     let zero_us = exchanged.request_end_us.unwrap_or(0);
     let since = |offset_us: Option<i64>| offset_us.map(|offset_us| offset_us - zero_us);
+    let end_us = match exchanged.request_end_us {
+        Some(zero_us) => exchanged.end_us - zero_us,
+        None => before_us + exchanged.end_us,
+    };
     let facts = exchanged.facts;
     let events_us = facts
         .token_event_offsets_us
@@ -31,12 +44,13 @@ pub fn sent(planned: &Planned, release: Release, exchanged: Exchanged, clock: Cl
         sent_us: Some(sent_us),
         lateness_us: Some(sent_us - release.ready_us),
         session_delay_us: Some(release.ready_us - planned.node.due_us),
-        request_end_us: exchanged.request_end_us,
+        connect_us: exchanged.connected.then_some(before_us),
+        request_end_us: exchanged.request_end_us.map(|end_us| before_us + end_us),
         first_byte_us: since(exchanged.first_byte_us),
         first_token_us: since(facts.first_token_us),
         first_output_us: since(facts.first_output_us),
         last_token_us: since(facts.last_token_us),
-        end_us: since(Some(exchanged.end_us)),
+        end_us: Some(end_us),
         token_event_offsets_us: Some(events_us),
         token_event_choices: several.then_some(facts.token_event_choices),
         input_tokens: facts.input_tokens,
@@ -119,7 +133,7 @@ mod tests {
     use super::*;
     use crate::lengths::Enforcement;
     use crate::schedule::Node;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
     use truetape_schemas::capture::Outcome;
     use truetape_schemas::wire::{Dialect, ResponseFacts};
 
@@ -144,6 +158,7 @@ mod tests {
     fn exchanged(handed: Instant, failure: Option<Failure>, outcome: Outcome) -> Exchanged {
         Exchanged {
             handed,
+            connected: failure.is_none(),
             conn_reused: true,
             request_end_us: Some(5),
             head_us: Some(90),
@@ -169,9 +184,12 @@ mod tests {
             index: 0,
             ready_us: 1_500,
         };
-        let handed = zero + Duration::from_micros(1_700);
+        let released = zero + Duration::from_micros(1_700);
+        // Connecting took two milliseconds: that is no lateness of ours.
+        let handed = zero + Duration::from_micros(3_700);
         let answer = exchanged(handed, None, Outcome::Complete);
-        let row = sent(&planned(), release, answer, Clock::starting_at(zero));
+        let clock = Clock::starting_at(zero);
+        let row = sent(&planned(), release, released, answer, clock);
         assert_eq!(
             (row.due_us, row.ready_us, row.sent_us),
             (1_000, Some(1_500), Some(1_700))
@@ -180,7 +198,8 @@ mod tests {
             (row.lateness_us, row.session_delay_us),
             (Some(200), Some(500))
         );
-        assert_eq!((row.request_end_us, row.end_us), (Some(5), Some(395)));
+        assert_eq!(row.connect_us, Some(2_000));
+        assert_eq!((row.request_end_us, row.end_us), (Some(2_005), Some(395)));
         assert_eq!(row.token_event_offsets_us, Some(vec![95, 295]));
         assert_eq!(row.token_event_choices, None);
         assert_eq!(row.finish_reasons, Some(vec!["stop".to_owned()]));
@@ -188,6 +207,23 @@ mod tests {
             (row.enforcement.as_str(), row.output_tokens_asked),
             ("enforce", Some(4))
         );
+    }
+
+    #[test]
+    fn without_a_connection_the_end_counts_from_the_release() {
+        let zero = Instant::now();
+        let release = Release {
+            index: 0,
+            ready_us: 0,
+        };
+        let failure = Some(Failure::Connect("refused".into()));
+        let answer = Exchanged {
+            request_end_us: None,
+            ..exchanged(zero + Duration::from_micros(30), failure, Outcome::Error)
+        };
+        let row = sent(&planned(), release, zero, answer, Clock::starting_at(zero));
+        assert_eq!((row.sent_us, row.connect_us), (Some(0), None));
+        assert_eq!((row.request_end_us, row.end_us), (None, Some(430)));
     }
 
     #[test]
@@ -203,18 +239,21 @@ mod tests {
             sent(
                 &planned(),
                 release,
+                zero,
                 exchanged(zero, None, Outcome::Complete),
                 clock,
             ),
             sent(
                 &planned(),
                 release,
+                zero,
                 exchanged(zero, None, Outcome::Error),
                 clock,
             ),
             sent(
                 &planned(),
                 release,
+                zero,
                 exchanged(zero, refused, Outcome::Error),
                 clock,
             ),

@@ -58,6 +58,7 @@ pub fn check(args: &ReplayArgs) -> Result<(), Error> {
         let problem = "live is not supported yet; use recorded";
         return refuse("--history", problem.to_owned());
     }
+    session_header(args)?;
     Ok(())
 }
 
@@ -109,13 +110,28 @@ pub fn headers(args: &ReplayArgs) -> Result<http::HeaderMap, Error> {
 
 /// The header that carries a session.
 pub fn session_header(args: &ReplayArgs) -> Result<http::HeaderName, Error> {
-    args.session_header.parse().map_err(|_| {
+    let refuse = |problem: &str| {
         Error::config(
             "--session-header",
-            format!("`{}` is not a header name", args.session_header),
+            format!("`{}` {problem}", args.session_header),
         )
-    })
+    };
+    let name = args.session_header.parse::<http::HeaderName>();
+    let name = name.map_err(|_| refuse("is not a header name"))?;
+    if NOT_FOR_SESSIONS.contains(&name) {
+        return Err(refuse("has another meaning; name a header of your own"));
+    }
+    Ok(name)
 }
+
+/// Fields that frame a request or hold a credential: a session in their place breaks it.
+const NOT_FOR_SESSIONS: [http::HeaderName; 5] = [
+    http::header::HOST,
+    http::header::CONTENT_LENGTH,
+    http::header::TRANSFER_ENCODING,
+    http::header::CONNECTION,
+    http::header::AUTHORIZATION,
+];
 
 /// Refuses targets that were not meant to be loaded.
 pub fn allow(args: &ReplayArgs, target: &Target, set: &Loaded) -> Result<(), Error> {

@@ -209,6 +209,7 @@ async fn exchange(
     awaited: bool,
     done: mpsc::Sender<Dispatch>,
 ) {
+    let released = Instant::now();
     let Some(planned) = shared.plan.dispatches.get(release.index as usize) else {
         return;
     };
@@ -238,7 +239,7 @@ async fn exchange(
     ending.at(shared.clock.at_us(exchanged.handed) + exchanged.end_us + ROUNDED_DOWN_US);
     let row = Dispatch {
         request_bytes,
-        ..row::sent(planned, release, exchanged, shared.clock)
+        ..row::sent(planned, release, released, exchanged, shared.clock)
     };
     // The collector outlives every exchange; if it has panicked, the walk ends in an error.
     if done.send(row).await.is_err() {

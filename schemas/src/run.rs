@@ -43,6 +43,7 @@ pub struct Dispatch {
     pub session_delay_us: Option<i64>,
     pub not_sent_reason: Option<String>,
 
+    pub connect_us: Option<i64>,
     pub request_end_us: Option<i64>,
     pub first_byte_us: Option<i64>,
     pub first_token_us: Option<i64>,

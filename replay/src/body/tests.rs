@@ -36,6 +36,13 @@ fn library() -> Library {
             ContentKind::Template,
             r#"{"model":"m","max_completion_tokens":9}"#,
         ),
+        content(
+            "exact",
+            ContentKind::Template,
+            r#"{"seed":123456789012345678901234567890,"temperature":0.70,"tools":[{"x":1e2,  "y":"\u00e9"}],"stream_options":{"include_usage":false,"continuous_usage_stats":1.0}}"#,
+        ),
+        content("tenant1", ContentKind::Template, r#"{"cache_salt":"acme"}"#),
+        content("tenant2", ContentKind::Template, r#"{"cache_salt":"bcme"}"#),
         content("empty", ContentKind::Template, "{}"),
         content("broken", ContentKind::Template, "[]"),
     ])
@@ -82,6 +89,37 @@ fn messages_keep_their_bytes_and_the_length_is_forced() {
         "temperature": 0.7, "seed": 7,
     });
     assert_eq!(Value::Object(rest), expected);
+}
+
+#[test]
+fn what_the_plan_does_not_decide_keeps_its_bytes() {
+    let body = sent(&chat(Some("exact")), Output::Enforce, None).unwrap();
+    for kept in [
+        r#""seed":123456789012345678901234567890"#,
+        r#""temperature":0.70"#,
+        r#""tools":[{"x":1e2,  "y":"\u00e9"}]"#,
+        r#""stream_options":{"include_usage":true,"continuous_usage_stats":1.0}"#,
+    ] {
+        assert!(body.contains(kept), "{kept} in {body}");
+    }
+    serde_json::from_str::<Value>(&body).unwrap();
+}
+
+#[test]
+fn tenants_that_production_kept_apart_stay_apart() {
+    let salt = |template, run: Option<&str>| {
+        let body = sent(&chat(Some(template)), Output::Enforce, run).unwrap();
+        let value: Value = serde_json::from_str(&body).unwrap();
+        value["cache_salt"].as_str().map(str::to_owned)
+    };
+    let (one, two) = (salt("tenant1", Some("run")), salt("tenant2", Some("run")));
+    assert_eq!(one, salt("tenant1", Some("run")));
+    assert_ne!(one, two);
+    assert_ne!(one, salt("tenant1", Some("other run")));
+    // What production's client kept for itself is not told to a target.
+    assert!(!one.unwrap().contains("acme"));
+    assert_eq!(salt("tpl", Some("run")).as_deref(), Some("run"));
+    assert_eq!(salt("tenant1", None), None);
 }
 
 #[test]

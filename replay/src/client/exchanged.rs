@@ -25,8 +25,10 @@ pub struct Request {
 /// What became of a request. Offsets are microseconds since `handed`.
 #[derive(Debug)]
 pub struct Exchanged {
-    /// When the request was handed to a connection.
+    /// When the request was handed to a connection; when it was asked for, where there was none.
     pub handed: Instant,
+    /// Whether it was handed to a connection.
+    pub connected: bool,
     /// Whether the connection had carried an exchange before.
     pub conn_reused: bool,
     /// The last byte of the request was written.

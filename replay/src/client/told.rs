@@ -14,6 +14,7 @@ const FETCH_BYTES_MAX: usize = 4 << 20;
 pub(super) struct Told {
     pub(super) dialect: Dialect,
     pub(super) handed: Instant,
+    pub(super) connected: bool,
     pub(super) conn_reused: bool,
     pub(super) request_end: Option<Instant>,
     pub(super) head_at: Option<Instant>,
@@ -32,6 +33,7 @@ impl Told {
         Self {
             dialect,
             handed: Instant::now(),
+            connected: false,
             conn_reused: false,
             request_end: None,
             head_at: None,
@@ -48,6 +50,7 @@ impl Told {
 
     pub(super) fn handed(&mut self, conn_reused: bool) {
         self.handed = Instant::now();
+        self.connected = true;
         self.conn_reused = conn_reused;
     }
 
@@ -90,6 +93,7 @@ impl Told {
         };
         Exchanged {
             handed: self.handed,
+            connected: self.connected,
             conn_reused: self.conn_reused,
             request_end_us: self.request_end.map(|at| self.offset(at)),
             head_us: self.head_at.map(|at| self.offset(at)),

@@ -15,6 +15,7 @@ pub(super) struct Tally {
     unknown_think: u64,
     aborted: u64,
     formatted: u64,
+    salted: u64,
     remarks: BTreeMap<Remark, u64>,
     enforcement: BTreeMap<&'static str, u64>,
     models: Vec<(String, String)>,
@@ -52,6 +53,11 @@ impl Tally {
         }
     }
 
+    /// Counts a turn that is sent whose recorded request had a salt of its own.
+    pub(super) fn salted(&mut self, is: bool) {
+        self.salted += u64::from(is);
+    }
+
     pub(super) fn findings(
         &self,
         plan: &Plan,
@@ -71,7 +77,18 @@ impl Tally {
             );
         }
         self.unsent(plan, &mut findings);
-        self.counted(plan.dispatches.len() as u64, &mut findings);
+        let sent = plan.dispatches.len() as u64;
+        self.counted(sent, &mut findings);
+        if self.salted != 0 {
+            let what = match settings.cache_salt {
+                Some(_) => "the run's salt is mixed with it, so that tenants stay apart",
+                None => "none is sent, so that tenants share prefixes (optimistic)",
+            };
+            findings.push(format!(
+                "{} of {sent} turns: production's request had a cache_salt of its own: {what}",
+                self.salted
+            ));
+        }
         findings
     }
 

@@ -249,6 +249,84 @@ fn the_budget_cuts_the_rest_and_not_the_longest() {
 }
 
 #[test]
+fn past_the_budget_nothing_is_sent_whatever_else_is_left_out() {
+    let mut turns: Vec<Turn> = (0..5).map(|id| turn(id, &format!("s{id}"), id)).collect();
+    turns[1].input_tokens = Some(100);
+    turns[2].content = vec![];
+    let budget = Settings {
+        token_budget: Some(40),
+        ..settings()
+    };
+    let plan = planned_with(&turns, &budget, &target());
+    let over = reason::TOKEN_BUDGET;
+    assert_eq!(
+        reasons(&plan),
+        [(1, over), (2, reason::NO_CONTENT), (3, over), (4, over)]
+    );
+}
+
+#[test]
+fn the_first_model_by_name_is_the_one_that_is_complained_about() {
+    let names = ["q", "c", "x", "b", "z", "m"];
+    let turns: Vec<Turn> = names
+        .iter()
+        .zip(0..)
+        .map(|(name, id)| Turn {
+            model: Some((*name).to_owned()),
+            ..turn(id, "s", id)
+        })
+        .collect();
+    let target = TargetFacts {
+        models: vec!["one".into(), "two".into()],
+        ..target()
+    };
+    for _ in 0..20 {
+        let error = plan(&turns, library(), &settings(), &target).unwrap_err();
+        assert!(error.to_string().contains("asks for `b`"), "{error}");
+    }
+}
+
+#[test]
+fn a_salt_that_is_mixed_or_lost_is_told() {
+    let template = Content {
+        content_id: "t".into(),
+        kind: ContentKind::Template,
+        tokens: None,
+        body: br#"{"cache_salt":"acme"}"#.to_vec(),
+    };
+    let message = Content {
+        content_id: "m".into(),
+        kind: ContentKind::Message,
+        body: br#"{"role":"user","content":"hi"}"#.to_vec(),
+        ..template.clone()
+    };
+    let turns = [
+        turn(0, "a", 0),
+        Turn {
+            template: Some("t".into()),
+            ..turn(1, "b", 1)
+        },
+    ];
+    for (run, said) in [(Some("salt"), "stay apart"), (None, "(optimistic)")] {
+        let settings = Settings {
+            cache_salt: run.map(str::to_owned),
+            ..settings()
+        };
+        let library = Library::new(vec![template.clone(), message.clone()]);
+        let plan = plan(&turns, library, &settings, &target()).unwrap();
+        let found = plan
+            .findings
+            .iter()
+            .find(|found| found.contains("cache_salt"));
+        let found = found.unwrap();
+        assert!(
+            found.starts_with("1 of 2 turns") && found.ends_with(said),
+            "{found}"
+        );
+    }
+}
+
+#[test]
 fn nobody_waits_for_a_turn_that_is_not_sent() {
     let mut first = turn(0, "s", 0);
     first.content = vec!["nowhere".into()];

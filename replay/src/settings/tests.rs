@@ -105,6 +105,24 @@ fn a_missing_key_is_named_and_a_key_is_never_shown() {
 }
 
 #[test]
+fn a_session_has_no_place_in_the_framing() {
+    for name in [
+        "Host",
+        "content-length",
+        "Transfer-Encoding",
+        "connection",
+        "authorization",
+    ] {
+        let error = check(&args(&["--session-header", name])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("--session-header: `{name}` has another meaning; name a header of your own")
+        );
+    }
+    check(&args(&["--session-header", "x-affinity"])).unwrap();
+}
+
+#[test]
 fn the_captured_origin_is_told_by_its_address() {
     let local = Target::resolve("http://127.0.0.1:8000").unwrap();
     let named = |upstream| is_captured_origin(&local, &set(upstream));

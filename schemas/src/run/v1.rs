@@ -27,7 +27,7 @@ pub const COLUMNS: &[Column] = &[
     o(
         "sent_us",
         Kind::Int64,
-        "when it was handed to the connection; NULL when it was not sent",
+        "when it was released: its exchange started; NULL when it was not sent",
     ),
     o(
         "lateness_us",
@@ -40,6 +40,11 @@ pub const COLUMNS: &[Column] = &[
         "the session's: `ready - due`",
     ),
     o("not_sent_reason", Kind::Text, "why it was not sent"),
+    o(
+        "connect_us",
+        Kind::Int64,
+        "handed to a connection, since `sent_us`: connecting, where none was open; NULL when there was none",
+    ),
     o(
         "request_end_us",
         Kind::Int64,
