@@ -6,7 +6,7 @@
 
 use crate::account::{Account, Loss};
 use crate::config::Config;
-use crate::disk::{Disk, FILE_MODE, RealDisk};
+use crate::disk::{FILE_MODE, RealDisk};
 use crate::error::Error;
 use crate::limits;
 use crate::metrics::Metrics;
@@ -107,18 +107,6 @@ impl Capture {
         plan: Plan,
         records: Receiver<Offer>,
     ) -> Result<Self, Error> {
-        Self::start_on(Box::new(RealDisk), config, recorder, metrics, plan, records)
-    }
-
-    /// The same, on another disk.
-    pub fn start_on(
-        disk: Box<dyn Disk>,
-        config: &Config,
-        recorder: &Arc<Recorder>,
-        metrics: &Arc<Metrics>,
-        plan: Plan,
-        records: Receiver<Offer>,
-    ) -> Result<Self, Error> {
         let directory = config.out.clone();
         let lock = lock(&directory)?;
         let status = Arc::new(Status::default());
@@ -132,7 +120,7 @@ impl Capture {
             recorder,
             metrics,
             &status,
-            disk,
+            Box::new(RealDisk),
             rotation,
             names,
             config.digest(),

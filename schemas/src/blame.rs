@@ -2,9 +2,7 @@
 
 /// The party that can make an error go away.
 ///
-/// One word, used three times: it picks the exit code of the process, labels
-/// the error counter of the proxy, and tells the reader of a log line whose
-/// pager should ring.
+/// It picks the exit code of the process, and with it whose pager should ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Blame {
     /// The operator: the command line cannot be understood.
@@ -37,7 +35,7 @@ impl Blame {
         }
     }
 
-    /// The word used in metrics and logs.
+    /// The word in the table of exit codes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Usage => "usage",

@@ -18,9 +18,9 @@ pub struct Ledger {
     pub degraded: u64,
     /// Exchanges left out by session sampling.
     pub sampled_out: u64,
-    /// Exchanges left out by a rule, by reason (`health_check`, `path`).
+    /// Exchanges left out by a rule, by reason (`not_inference`, `upgrade`, `replay_probe`).
     pub excluded: BTreeMap<String, u64>,
-    /// Exchanges lost, by reason (`queue_full`, `disk`, `killed`).
+    /// Exchanges lost, by reason (`memory`, `queue_full`, `disk`, `bug`, `killed`, `shutdown`).
     pub dropped: BTreeMap<String, u64>,
 }
 

@@ -120,7 +120,12 @@ impl Draft<'_> {
         }
         let body = self.take_body(track);
         // Bodies are kept as sent; a coded one is not read.
-        let plain = self.exchange.request_encoding.is_none();
+        let coding = self
+            .exchange
+            .request_encoding
+            .as_deref()
+            .unwrap_or_default();
+        let plain = coding.is_empty() || coding.eq_ignore_ascii_case("identity");
         let facts = match &body {
             Some(body) if plain => {
                 let dialect = self.dialect;

@@ -17,6 +17,7 @@ struct Given {
     cut: bool,
     body_max: usize,
     content_type: &'static str,
+    coding: Option<&'static str>,
     session: (&'static str, &'static str),
 }
 
@@ -31,6 +32,7 @@ impl Default for Given {
             cut: false,
             body_max: BODY_MAX,
             content_type: "text/event-stream",
+            coding: None,
             session: ("x-session-id", "s1"),
         }
     }
@@ -65,7 +67,7 @@ fn row(given: Given, content: Content) -> Exchange {
             method: "POST".to_owned(),
             path: "/v1/chat/completions".to_owned(),
             headers: HeaderText::of(&sent, &[]),
-            content_encoding: None,
+            content_encoding: given.coding.map(str::to_owned),
             credentials: Credentials::of(&sent, &http::Uri::default()),
         },
         request: given
@@ -133,6 +135,19 @@ fn an_answer_in_one_document_has_a_last_token_and_no_first() {
     let row = row(given, Content::Full);
     assert_eq!((row.first_token_us, row.last_token_us), (None, Some(800)));
     assert_eq!(row.token_event_offsets_us, None);
+}
+
+#[test]
+fn a_request_body_is_read_when_it_is_coded_by_identity_only() {
+    let model = |coding| {
+        let given = Given {
+            coding: Some(coding),
+            ..Given::default()
+        };
+        row(given, Content::Full).model
+    };
+    assert_eq!(model("Identity").as_deref(), Some("m"));
+    assert_eq!(model("gzip"), None);
 }
 
 #[test]
