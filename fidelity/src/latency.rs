@@ -2,9 +2,9 @@
 //!
 //! Two clocks: from the end of the send (D2), which is what the target did, and from the moment a
 //! dispatch was allowed to go (due, or the end of what it depends on plus think time), which is what
-//! a user would have waited. They differ by the lateness and the upload, and reporting only the
-//! first hides a backlog (coordinated omission). Two populations: complete answers only, and all
-//! that was sent with every failure counted as infinitely late, so that rejections of a few
+//! a user would have waited. They differ by the lateness, connecting and the upload, and reporting
+//! only the first hides a backlog (coordinated omission). Two populations: complete answers only,
+//! and all that was sent with every failure counted as infinitely late, so that rejections of a few
 //! milliseconds help nobody.
 //!
 //! Definitions: TTFT is the first token event (D2), E2EL the last (D3), ITL the gaps between token
@@ -35,7 +35,7 @@ pub struct Summary {
     pub requests: Requests,
     /// Whether the 99th percentile of the lateness is at most 10 ms; null when nothing was sent.
     pub schedule_kept: Option<bool>,
-    /// How late we sent: `sent - ready`.
+    /// How late we sent: `sent - ready`, without connecting.
     pub lateness_ms: Stats,
     /// How far answers pushed their session: `ready - due`.
     pub session_delay_ms: Stats,

@@ -115,7 +115,7 @@ pub struct ReplayArgs {
     #[arg(long, env = "TRUETAPE_TIMEOUT", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub timeout: Option<Duration>,
 
-    /// After a first Ctrl-C, wait this long for exchanges in flight.
+    /// After a first Ctrl-C, or when a limit stopped the run, wait this long for exchanges in flight.
     #[arg(long, env = "TRUETAPE_GRACE", value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
 

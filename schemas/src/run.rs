@@ -102,7 +102,8 @@ pub struct Run {
     pub zero_us: i64,
     /// Time from schedule zero to the end of the last exchange.
     pub duration_us: i64,
-    /// `valid`, `invalid` (the replayer itself was too late) or `stopped` (Ctrl-C).
+    /// `valid`, `invalid` (the replayer itself was too late) or `stopped` (Ctrl-C, or a
+    /// limit).
     pub validity: String,
     /// Why it is not `valid`.
     pub validity_reasons: Vec<String>,

@@ -96,6 +96,7 @@ async fn without_a_cap_both_views_agree() {
     assert_eq!((run.validity.as_str(), replayed.exit_code()), ("valid", 0));
     for row in replayed.rows() {
         assert_eq!(row.ready_us, Some(row.due_us));
+        assert!(row.connect_us <= row.request_end_us && row.connect_us.is_some());
         assert_eq!(
             row.lateness_us,
             row.sent_us.map(|sent_us| sent_us - row.due_us)
