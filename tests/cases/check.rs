@@ -45,11 +45,38 @@ pub(crate) struct Findings {
     /// Sentences of `must_not` that a machine could read.
     pub(crate) sentences: usize,
     /// What is wrong.
-    pub(crate) wrong: Vec<String>,
+    pub(crate) wrong: Vec<Wrong>,
     /// How late the machine woke threads meanwhile.
     pub(crate) machine_ms: f64,
     /// What was allowed to be added to a time at most.
     pub(crate) noise_ms: f64,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    /// The key of `expect` that it is about; `None` when it is wrong whatever a case expects.
+    pub(crate) key: Option<String>,
+    /// A line for people.
+    pub(crate) text: String,
+}
+
+impl Wrong {
+    /// Wrong whatever the case expects.
+    pub(crate) fn fault(text: impl Into<String>) -> Self {
+        Self {
+            key: None,
+            text: text.into(),
+        }
+    }
+
+    /// Wrong about a key.
+    pub(crate) fn about(key: &str, text: String) -> Self {
+        Self {
+            key: Some(key.to_owned()),
+            text,
+        }
+    }
 }
 
 /// Checks every key of `expect`, in every way that can tell it, and what must not be.
@@ -64,7 +91,7 @@ pub(crate) fn check(case: &Case, seen: &[Seen], machine_ms: f64) -> Findings {
         findings.wrong.extend(
             one.faults
                 .iter()
-                .map(|fault| format!("{}: {fault}", place(one, ""))),
+                .map(|fault| Wrong::fault(format!("{}: {fault}", place(one, "")))),
         );
     }
     let variants: Vec<&str> = distinct(seen);
@@ -132,25 +159,27 @@ fn one_key(
                 wants.iter().find(mine).map(|(_, want)| want)
             });
         let want = by_variant.unwrap_or(want);
-        let tolerance = tolerance(case, one, key, allowed_ms(one, findings));
+        let noise_ms = findings.machine_ms + one.waited_ms;
+        let allowed_ms = allowed_ms(case, noise_ms);
+        findings.noise_ms = findings.noise_ms.max(allowed_ms);
         findings.keys += 1;
-        if !holds(relation, want, got, tolerance) {
-            let (place, got) = (place(one, key), shorten(got));
-            let within = if tolerance > 0.0 {
-                format!(" +- {tolerance:.1}")
-            } else {
-                String::new()
-            };
-            findings
-                .wrong
-                .push(format!("{place}: got {got}, wanted {want}{within}"));
+        let within = tolerance(case, one, key, allowed_ms);
+        if !holds(relation, want, got, within) {
+            let (place, shown) = (place(one, key), shorten(got));
+            let mut text = format!("{place}: got {shown}, wanted {want}");
+            if within > 0.0 {
+                text += &format!(" +- {within:.1}");
+            }
+            if holds(relation, want, got, tolerance(case, one, key, noise_ms)) {
+                text += &format!(": machine too busy to judge, threads were {noise_ms:.0} ms late");
+            }
+            findings.wrong.push(Wrong::about(key, text));
         }
     }
     if !told {
         let place = variant.map_or(String::new(), |name| format!("{name}."));
-        findings
-            .wrong
-            .push(format!("{place}{key}: key not understood"));
+        let text = format!("{place}{key}: key not understood");
+        findings.wrong.push(Wrong::about(key, text));
     }
 }
 
@@ -197,6 +226,27 @@ enum Relation {
     PairsDiffer,
 }
 
+/// Words of a key that put a bound on what the others name.
+const BOUNDS: &[(&str, Relation)] = &[
+    ("max", Relation::AtMost),
+    ("within", Relation::AtMost),
+    ("min", Relation::AtLeast),
+];
+
+/// Endings of a key that do.
+const ENDINGS: &[(&str, Relation)] = &[
+    ("_must_not_contain", Relation::Lacks),
+    ("_never", Relation::Lacks),
+    ("_kept", Relation::Keeps),
+];
+
+/// Whether a key is this value's name, or puts a bound on it.
+pub(crate) fn asks_for(key: &str, name: &str) -> bool {
+    let mut one = Seen::default();
+    one.put(name, Value::Null);
+    find(&one, key).is_some()
+}
+
 /// Finds what a key asks for: the value of that name, or one that the key puts a bound on.
 fn find<'a>(one: &'a Seen, key: &str) -> Option<(Relation, &'a Value)> {
     let value = |name: &str| one.values.get(name);
@@ -216,40 +266,31 @@ fn find<'a>(one: &'a Seen, key: &str) -> Option<(Relation, &'a Value)> {
         "different" => return value("ids").map(|found| (Relation::PairsDiffer, found)),
         _ => {}
     }
-    let bounds = [
-        ("max", Relation::AtMost),
-        ("within", Relation::AtMost),
-        ("min", Relation::AtLeast),
-    ];
-    for (word, relation) in bounds {
-        let words: Vec<&str> = key.split('_').filter(|w| *w != word).collect();
+    for (word, relation) in BOUNDS {
+        let words: Vec<&str> = key.split('_').filter(|w| w != word).collect();
         if words.len() < key.split('_').count()
             && let Some(found) = value(&words.join("_"))
         {
-            return Some((relation, found));
+            return Some((*relation, found));
         }
     }
-    for (ending, relation) in [
-        ("_must_not_contain", Relation::Lacks),
-        ("_never", Relation::Lacks),
-        ("_kept", Relation::Keeps),
-    ] {
+    for (ending, relation) in ENDINGS {
         if let Some(found) = key.strip_suffix(ending).and_then(value) {
-            return Some((relation, found));
+            return Some((*relation, found));
         }
     }
     None
 }
 
-fn allowed_ms(one: &Seen, findings: &mut Findings) -> f64 {
-    let allowed = (findings.machine_ms + one.waited_ms).min(crate::meter::ALLOWED_MS_MAX);
-    findings.noise_ms = findings.noise_ms.max(allowed);
-    allowed
+/// What a busy machine may add to the tolerance: never as much as would hide what the case is for.
+fn allowed_ms(case: &Case, noise_ms: f64) -> f64 {
+    let most = crate::spacing::tolerance_max_ms(case) - case.tolerance_ms;
+    noise_ms.min(most.max(0.0))
 }
 
 fn tolerance(case: &Case, one: &Seen, key: &str, noise_ms: f64) -> f64 {
     let own = one.tolerances.get(key).copied();
-    let timed = key.ends_with("_ms") || key.contains("_ms_");
+    let timed = crate::spacing::is_time(key);
     match (timed && case.tolerance_ms > 0.0, own) {
         (true, Some(own)) => own.min(case.tolerance_ms) * (1.0 + noise_ms / case.tolerance_ms),
         (true, None) => case.tolerance_ms + noise_ms,

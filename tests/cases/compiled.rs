@@ -43,6 +43,17 @@ pub(crate) struct Set {
     pub(crate) contents: Vec<Content>,
 }
 
+impl Set {
+    /// What is left where nothing of a capture is inference.
+    pub(crate) fn empty(dir: PathBuf) -> Self {
+        Self {
+            dir,
+            turns: Vec::new(),
+            contents: Vec::new(),
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn truetape<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Ended {
     run(TRUETAPE.as_ref(), args.into_iter().map(Into::into))

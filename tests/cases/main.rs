@@ -4,7 +4,8 @@
 //!
 //! 1. [`case`]: a folder as a case;
 //! 2. [`check`] and [`must_not`]: what was seen against what must be, over JSON;
-//! 3. [`times`] and [`meter`]: what a busy machine adds to a time, and how it is taken off again;
+//! 3. [`times`], [`meter`] and [`spacing`]: what a busy machine adds to a time, how it is taken off
+//!    again, and how much of it a case can bear; [`lacking`]: what this build cannot do yet;
 //! 4. [`proxied`], [`replayed`] and [`compiled`]: the product, as its users run it;
 //! 5. `run_*`: one way of running for each kind of folder.
 //!
@@ -19,6 +20,7 @@ mod case;
 mod check;
 mod compiled;
 mod killed;
+mod lacking;
 mod meter;
 mod must_not;
 mod proxied;
@@ -34,15 +36,16 @@ mod run_set;
 mod run_stream;
 mod run_trace;
 mod server;
+mod spacing;
 mod stream;
 mod times;
 
 use case::{Case, Kind};
-use check::{Findings, Seen};
+use check::{Findings, Seen, Wrong};
 use meter::Meter;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The variable that names the folder of cases.
@@ -54,8 +57,11 @@ const ONLY: &str = "TRUETAPE_CASE";
 /// Where cases are when nobody says: beside the repository.
 const CASES_DEFAULT: &str = "../shared/cases";
 
-/// Cases at a time: most of them wait, but they measure while they wait.
+/// Cases at a time, of those that measure no times.
 const AT_A_TIME: usize = 4;
+
+/// Cases that measure times do so alone: this test is no reason for a machine to be busy.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Noise of the machine that a line tells.
 const NOISE_SHOWN_MS: f64 = 5.0;
@@ -73,76 +79,82 @@ enum Came {
 
 #[test]
 fn every_case_holds() {
-    let dir = std::env::var_os(CASES).map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join(CASES_DEFAULT),
-        PathBuf::from,
-    );
-    let Some(cases) = cases(&dir) else {
-        println!("no cases in {}: nothing to run", dir.display());
-        return;
+    let named = std::env::var_os(CASES);
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join(CASES_DEFAULT);
+    let dir = named.as_ref().map_or_else(beside, PathBuf::from);
+    let all = match (cases(&dir), &named) {
+        (Some(all), _) => all,
+        (None, None) => {
+            println!("no cases in {}: nothing to run", dir.display());
+            return;
+        }
+        (None, Some(_)) => panic!("{CASES} names {}, which holds no case", dir.display()),
     };
     let started = Instant::now();
-    let failed = run_all(cases);
-    assert!(
-        failed.is_empty(),
-        "{} cases failed: {}",
-        failed.len(),
-        failed.join(", ")
-    );
-    assert!(
-        started.elapsed() < RUN_WITHIN,
-        "the run took {:?}",
-        started.elapsed()
-    );
+    let picked = picked(all.clone());
+    let elsewhere = || picked_of_our_own().is_empty();
+    if picked.is_empty() && (named.is_some() || elsewhere()) {
+        let (only, all) = (only(), all.len());
+        panic!(
+            "{ONLY}={only} names none of {all} cases in {}",
+            dir.display()
+        );
+    }
+    none_failed(&run_all(picked));
+    let took = started.elapsed();
+    assert!(took < RUN_WITHIN, "the run took {took:?}");
 }
 
 #[test]
 fn our_own_cases_hold() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/own");
-    let failed = run_all(cases(&dir).unwrap());
-    assert!(
-        failed.is_empty(),
-        "{} cases failed: {}",
-        failed.len(),
-        failed.join(", ")
-    );
+    none_failed(&run_all(picked_of_our_own()));
 }
 
-/// The cases of a folder, by name; `None` when there is no such folder.
+fn picked_of_our_own() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/own");
+    picked(cases(&dir).unwrap())
+}
+
+#[track_caller]
+fn none_failed(failed: &[String]) {
+    let (count, names) = (failed.len(), failed.join(", "));
+    assert!(failed.is_empty(), "{count} cases failed: {names}");
+}
+
+/// The folders of a folder, by name; `None` when there are none.
 fn cases(dir: &Path) -> Option<Vec<PathBuf>> {
-    let only = std::env::var(ONLY).unwrap_or_default();
-    let entries = std::fs::read_dir(dir)
-        .ok()?
-        .flatten()
-        .map(|entry| entry.path());
-    let picked = |path: &PathBuf| path.to_string_lossy().contains(&only);
-    let mut cases: Vec<PathBuf> = entries
-        .filter(|path| path.is_dir())
-        .filter(picked)
-        .collect();
+    let entries = std::fs::read_dir(dir).ok()?.flatten();
+    let paths = entries.map(|entry| entry.path());
+    let mut cases: Vec<PathBuf> = paths.filter(|path| path.is_dir()).collect();
     cases.sort();
     (!cases.is_empty()).then_some(cases)
 }
 
-/// Runs cases a few at a time, a line a case, and names those that failed.
+fn only() -> String {
+    std::env::var(ONLY).unwrap_or_default()
+}
+
+/// Those whose own name, not whose path, holds what is asked for.
+fn picked(mut cases: Vec<PathBuf>) -> Vec<PathBuf> {
+    let only = only();
+    cases.retain(|path| name(path).contains(&only));
+    cases
+}
+
+fn name(dir: &Path) -> String {
+    let name = dir.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// Runs cases, a line a case, and names those that failed.
 fn run_all(cases: Vec<PathBuf>) -> Vec<String> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let started = Instant::now();
-    let queue = Mutex::new(cases.into_iter());
+    let (timed, untimed): (Vec<PathBuf>, Vec<PathBuf>) =
+        cases.into_iter().partition(|dir| measures_times(dir));
     let meter = Meter::start();
-    let came = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..AT_A_TIME {
-            scope.spawn(|| {
-                while let Some((name, result)) =
-                    next(&queue).and_then(|dir| run_guarded(&dir, &meter))
-                {
-                    println!("{}", line(&name, &result));
-                    came.lock().unwrap().push((name, result));
-                }
-            });
-        }
-    });
-    let came = came.into_inner().unwrap();
+    let mut came = run_some(timed, 1, &meter);
+    came.extend(run_some(untimed, AT_A_TIME, &meter));
     let count = |wanted: fn(&Came) -> bool| came.iter().filter(|(_, came)| wanted(came)).count();
     println!(
         "{} cases: {} ok, {} failed, {} cannot run yet; {:.1} s",
@@ -154,6 +166,27 @@ fn run_all(cases: Vec<PathBuf>) -> Vec<String> {
     );
     let failed = |(name, came): (String, Came)| matches!(came, Came::Fail(_)).then_some(name);
     came.into_iter().filter_map(failed).collect()
+}
+
+fn measures_times(dir: &Path) -> bool {
+    matches!(Case::read(dir), Some(Ok(case)) if case.tolerance_ms > 0.0)
+}
+
+/// Runs so many cases at a time.
+fn run_some(cases: Vec<PathBuf>, at_a_time: usize, meter: &Meter) -> Vec<(String, Came)> {
+    let queue = Mutex::new(cases.into_iter());
+    let came = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..at_a_time {
+            scope.spawn(|| {
+                while let Some((name, result)) = next(&queue).map(|dir| run_guarded(&dir, meter)) {
+                    println!("{}", line(&name, &result));
+                    came.lock().unwrap().push((name, result));
+                }
+            });
+        }
+    });
+    came.into_inner().unwrap()
 }
 
 fn next(queue: &Mutex<std::vec::IntoIter<PathBuf>>) -> Option<PathBuf> {
@@ -179,24 +212,16 @@ fn line(name: &str, came: &Came) -> String {
 }
 
 /// A panic while a case runs is a failure of that case, not the end of the others.
-fn run_guarded(dir: &Path, meter: &Meter) -> Option<(String, Came)> {
-    let name = dir
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+fn run_guarded(dir: &Path, meter: &Meter) -> (String, Came) {
     let ran = std::panic::catch_unwind(AssertUnwindSafe(|| run(dir, meter)));
     let came = ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        Some(Came::Fail(vec![
-            text.unwrap_or_else(|| "a panic".to_owned()),
-        ]))
+        let text = text.unwrap_or_else(|| "a panic".to_owned());
+        Some(Came::Fail(vec![text]))
     });
-    Some((
-        name,
-        came.unwrap_or_else(|| Came::CannotYet("no expected.json".to_owned())),
-    ))
+    let none = || Came::CannotYet("no expected.json".to_owned());
+    (name(dir), came.unwrap_or_else(none))
 }
 
 fn run(dir: &Path, meter: &Meter) -> Option<Came> {
@@ -206,29 +231,38 @@ fn run(dir: &Path, meter: &Meter) -> Option<Came> {
         Err(wrong) => return Some(Came::Fail(vec![wrong])),
     };
     let Some(kind) = case.kind() else {
-        return Some(Came::CannotYet(
-            "no file that says how to run it".to_owned(),
-        ));
+        let why = "no file that says how to run it";
+        return Some(Came::Fail(vec![why.to_owned()]));
     };
-    Some(match run_kind(&case, kind) {
-        Ok(seen) => {
-            let machine_ms = meter.worst_ms_since(started);
-            let findings = check::check(&case, &seen, machine_ms);
-            if findings.wrong.is_empty() {
-                Came::Ok(findings)
-            } else {
-                judge(&case, findings)
-            }
+    let findings = match run_kind(&case, kind) {
+        Ok(seen) => check::check(&case, &seen, meter.worst_ms_since(started)),
+        Err(Stop::CannotYet(why)) => return Some(Came::CannotYet(why)),
+        Err(Stop::Broken(why)) => Findings {
+            wrong: vec![Wrong::fault(why)],
+            ..Findings::default()
+        },
+    };
+    Some(judge(&case, findings))
+}
+
+fn judge(case: &Case, findings: Findings) -> Came {
+    if findings.wrong.is_empty() {
+        return Came::Ok(findings);
+    }
+    let lacking = lacking::lacking(case);
+    let text = |wrong: &Wrong| wrong.text.clone();
+    let unexcused = findings
+        .wrong
+        .iter()
+        .filter(|wrong| !lacking.iter().any(|lacking| lacking.excuses(wrong)));
+    let unexcused: Vec<String> = unexcused.map(text).collect();
+    match (lacking.first(), findings.wrong.first()) {
+        (Some(lacking), Some(first)) if unexcused.is_empty() => {
+            let (what, keys) = (lacking.what, findings.wrong.len());
+            Came::CannotYet(format!("{what} ({keys} wrong; {})", first.text))
         }
-        Err(Stop::CannotYet(why)) => Came::CannotYet(why),
-        Err(Stop::Broken(why)) => judge(
-            &case,
-            Findings {
-                wrong: vec![why],
-                ..Findings::default()
-            },
-        ),
-    })
+        _ => Came::Fail(unexcused),
+    }
 }
 
 /// Why a case was not run to its end.
@@ -264,57 +298,3 @@ fn run_kind(case: &Case, kind: Kind) -> Result<Vec<Seen>, Stop> {
         Kind::Plan => killed::run(case)?,
     })
 }
-
-/// What this build is known to lack, by what a case's own files ask for. A case that needs it is
-/// reported by name; it stops being excused the day it passes.
-fn judge(case: &Case, findings: Findings) -> Came {
-    match lacks(case) {
-        Some(what) => {
-            let first = findings.wrong.first().cloned().unwrap_or_default();
-            Came::CannotYet(format!("{what} ({first})"))
-        }
-        None => Came::Fail(findings.wrong),
-    }
-}
-
-fn lacks(case: &Case) -> Option<&'static str> {
-    let mut text = String::new();
-    for file in case.files().filter(|file| *file != case::EXPECTED) {
-        text += &String::from_utf8_lossy(&case.bytes(file).unwrap_or_default());
-        text.push('\n');
-    }
-    let kind = case.kind()?;
-    let lacking = LACKING.iter().filter(|(_, _, kinds)| kinds.contains(&kind));
-    let mut asked = lacking.filter(|(sign, _, _)| text.contains(sign));
-    asked.next().map(|(_, what, _)| *what)
-}
-
-/// Kinds that read answers off the wire.
-const LIVE: &[Kind] = &[Kind::Stream, Kind::Json, Kind::Raw, Kind::Script];
-
-/// The same, and captures that hold them.
-const LIVE_OR_CAPTURED: &[Kind] = &[
-    Kind::Stream,
-    Kind::Json,
-    Kind::Raw,
-    Kind::Script,
-    Kind::Captures,
-];
-
-/// A sign in a case's files, what of the product it needs, and the kinds that it is lacking for.
-const LACKING: &[(&str, &str, &[Kind])] = &[
-    (
-        "\"content-encoding\"",
-        "compressed answers are not decoded yet",
-        LIVE,
-    ),
-    ("/v1/messages", "the Anthropic dialect", LIVE_OR_CAPTURED),
-    ("/v1/responses", "the Responses dialect", LIVE),
-    ("/api/chat", "the Ollama dialect", LIVE_OR_CAPTURED),
-    ("/v1/embeddings", "embeddings", LIVE_OR_CAPTURED),
-    (
-        "\"image_url\"",
-        "content that is not text",
-        LIVE_OR_CAPTURED,
-    ),
-];

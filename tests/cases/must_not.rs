@@ -1,7 +1,7 @@
 //! Sentences of `must_not` that a machine can read; the others are covered by keys.
 
 use crate::case::names_variant;
-use crate::check::Seen;
+use crate::check::{Seen, Wrong};
 use serde_json::Value;
 
 /// Outcomes, as sentences name them.
@@ -25,7 +25,7 @@ enum Forbidden {
 }
 
 /// `None` when the sentence is for people. Otherwise: who did what it forbids.
-pub(crate) fn check(sentence: &str, seen: &[Seen]) -> Option<Vec<String>> {
+pub(crate) fn check(sentence: &str, seen: &[Seen]) -> Option<Vec<Wrong>> {
     let mut wrong = Vec::new();
     let mut read = false;
     for part in sentence.split(';').map(str::trim) {
@@ -43,11 +43,26 @@ pub(crate) fn check(sentence: &str, seen: &[Seen]) -> Option<Vec<String>> {
             };
             read = true;
             if matches(&forbidden, value) {
-                wrong.push(format!("must not: {part}: {key} is {value} ({})", one.by));
+                let text = format!("must not: {part}: {key} is {value} ({})", one.by);
+                wrong.push(Wrong::about(&key, text));
             }
         }
     }
     read.then_some(wrong)
+}
+
+/// Values that a sentence forbids, by the key that must not have them.
+pub(crate) fn numbers(sentence: &str) -> Vec<(String, f64)> {
+    let parts = sentence.split(';').filter_map(|part| parse(part.trim()));
+    let numbers = |(_, key, forbidden): (_, String, Forbidden)| match forbidden {
+        Forbidden::Values(values) => values
+            .iter()
+            .filter_map(Value::as_f64)
+            .map(|number| (key.clone(), number))
+            .collect(),
+        Forbidden::Above(number) | Forbidden::Below(number) => vec![(key, number)],
+    };
+    parts.flat_map(numbers).collect()
 }
 
 fn matches(forbidden: &Forbidden, value: &Value) -> bool {

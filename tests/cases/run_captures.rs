@@ -29,8 +29,15 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
     let dir = TempDir::new(&case.id);
     let captured = dir.join("capture");
     capture::write(&captured, &rows, &Footer::default());
-    let set = compiled::compile(&[captured], &dir.join("store"), RECIPE_ALL)
-        .map_err(|ended| format!("compile ended with {:?}: {}", ended.code, ended.stderr))?;
+    let store = dir.join("store");
+    let set = match compiled::compile(&[captured], &store, RECIPE_ALL) {
+        Ok(set) => set,
+        Err(nothing) if nothing.stderr.contains("no inference traffic") => Set::empty(store),
+        Err(ended) => {
+            let why = format!("compile ended with {:?}: {}", ended.code, ended.stderr);
+            return Err(Stop::Broken(why));
+        }
+    };
     let mut seen = Seen::new("", "compiler");
     put_turns(&mut seen, &set, &ids);
     if case.has("rendered.jsonl") {

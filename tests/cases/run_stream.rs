@@ -6,14 +6,14 @@ use crate::check::Seen;
 use crate::proxied::{COMPILED_KEYS, Recorder, Sides, WITHIN, compiled_values, seen};
 use crate::stream::{Request, Variant, own, request, variants};
 use crate::times::Anchor;
-use serde_json::{Value, json};
+use serde_json::Value;
 use truetape_testkit::client::exchange;
 use truetape_testkit::upstream::{Script, Upstream};
 
 /// Runs every variant, through each part the case is about.
 pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
     if let Some(what) = not_understood(case)? {
-        return Err(Stop::CannotYet(format!("the driver does not know {what}")));
+        return Err(Stop::Broken(format!("the driver does not know {what}")));
     }
     let variants = variants(case)?;
     let mut all = Vec::new();
@@ -185,16 +185,20 @@ fn through_proxy(case: &Case, variant: &Variant) -> Seen {
         let grown = recorded.bytes().saturating_sub(variant.body.len() as u64);
         seen.put("capture_growth_bytes", grown);
     }
-    let body = String::from_utf8_lossy(&variant.request.body);
-    if body.contains("image_url") {
-        seen.put("image_parts", body.matches("\"image_url\":{").count());
-        let coded = body
-            .split("base64,")
-            .nth(1)
-            .and_then(|rest| rest.split('"').next());
-        seen.put("image_base64_chars", json!(coded.map(str::len)));
+    let row = recorded.rows.first();
+    if let Some(body) = row.and_then(|row| row.request_body.as_deref()) {
+        put_images(&mut seen, body);
     }
     seen
+}
+
+/// What the captured request holds besides text; nothing where the capture kept no body.
+fn put_images(seen: &mut Seen, captured: &[u8]) {
+    let body = String::from_utf8_lossy(captured);
+    let coded = body.split(";base64,").skip(1);
+    let chars = coded.map(|rest| rest.split('"').next().unwrap_or_default().len());
+    seen.put("image_parts", body.matches("\"image_url\":{").count());
+    seen.put("image_base64_chars", chars.sum::<usize>());
 }
 
 /// Whether a key appears anywhere below `expect`.

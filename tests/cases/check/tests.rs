@@ -19,8 +19,13 @@ fn seen(variant: &str, values: Value) -> Seen {
     seen
 }
 
+fn texts(findings: Findings) -> Vec<String> {
+    let wrong = findings.wrong.into_iter();
+    wrong.map(|wrong| wrong.text).collect()
+}
+
 fn wrong(expect: Value, values: Value) -> Vec<String> {
-    check(&case(expect, &[]), &[seen("", values)], 0.0).wrong
+    texts(check(&case(expect, &[]), &[seen("", values)], 0.0))
 }
 
 #[test]
@@ -116,7 +121,7 @@ fn variants_are_nested_or_common_or_listed_in_a_key() {
         seen("", json!({"n": 1, "t_ms": 5.0})),
         seen("cut", json!({"n": 2, "t_ms": null})),
     ];
-    let check = |expect: Value| check(&case(expect, &[]), &both, 0.0).wrong;
+    let check = |expect: Value| texts(check(&case(expect, &[]), &both, 0.0));
     assert!(check(json!({"A": {"n": 1}, "cut": {"n": 2}})).is_empty());
     assert_eq!(
         check(json!({"A": {"n": 2}, "cut": {"n": 2}})),
@@ -161,4 +166,19 @@ fn noise_of_the_machine_widens_times_and_nothing_else() {
     assert_eq!(check(&case, &seen(130.0, 1), 0.0).wrong.len(), 1);
     assert!(check(&case, &seen(130.0, 1), 15.0).wrong.is_empty());
     assert_eq!(check(&case, &seen(100.0, 2), 50.0).wrong.len(), 1);
+}
+
+#[test]
+fn noise_of_the_machine_never_reaches_the_distance_between_two_times() {
+    let seen = |ms: f64| [seen("", json!({"ttft_ms": ms}))];
+    let want = || json!({"ttft_ms": 300});
+    let far = case(want(), &["TTFT = 210"]);
+    assert!(check(&far, &seen(329.0), 500.0).wrong.is_empty());
+    let off = texts(check(&far, &seen(331.0), 500.0));
+    assert!(off[0].ends_with("machine too busy to judge, threads were 500 ms late"));
+    let plainly = texts(check(&far, &seen(331.0), 5.0));
+    assert!(plainly[0].ends_with("+- 25.0"), "{plainly:?}");
+    let near = case(want(), &["TTFT = 290"]);
+    assert!(check(&near, &seen(319.0), 500.0).wrong.is_empty());
+    assert_eq!(check(&near, &seen(321.0), 500.0).wrong.len(), 1);
 }
