@@ -11,6 +11,7 @@ use super::row::Row;
 use super::sessionize::Sessions;
 use crate::error::Error;
 use crate::recipe::{Method, Select, TOKEN_SHARE_DEFAULT};
+use truetape_fidelity::grade::UNKNOWN_SHARE_MAX;
 use truetape_schemas::set::manifest::Stage;
 
 /// What separates permanent random numbers from other hashes.
@@ -84,7 +85,10 @@ pub(crate) fn select(
         // part of the time: with the tokens that it happens to hold, no window could be wrong.
         Method::Window => (Some(window_share(recipe, span_us(rows))?), Some(1.0)),
     };
-    let findings = findings(recipe, total, tokens, known);
+    let mut findings = findings(recipe, total, tokens, known);
+    if known {
+        findings.extend(unweighed(recipe, rows));
+    }
     Ok(Selected {
         stage: account.close(turns),
         taken,
@@ -173,6 +177,19 @@ fn count_turns(units: &mut [Unit], recipe: &Select) -> Result<(), Error> {
         unit.tokens = unit.turns as u64;
     }
     Ok(())
+}
+
+/// Turns of unknown length come for nothing: a budget is not what it says where there are many.
+fn unweighed(recipe: &Select, rows: &[Row]) -> Option<String> {
+    let unknown = rows.iter().filter(|row| row.input_tokens.is_none()).count();
+    let many = unknown as f64 > UNKNOWN_SHARE_MAX * rows.len() as f64;
+    (many && recipe.method == Method::Sessions).then(|| {
+        format!(
+            "{unknown} of {} turns have prompts of unknown length: they weigh nothing in the \
+             budget",
+            rows.len()
+        )
+    })
 }
 
 /// From the first arrival to the last.

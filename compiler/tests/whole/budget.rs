@@ -112,3 +112,21 @@ fn a_window_that_holds_less_than_its_part_is_not_called_true() {
     assert_eq!(turns(&set).len(), 2);
     assert_ne!(verdict(&set.report, "tokens.input"), Verdict::Pass);
 }
+
+#[test]
+fn turns_of_unknown_length_are_said_to_weigh_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (some, others) = (rows().split_off(30), rows()[..30].to_vec());
+    let capture = [capture(
+        dir.path(),
+        &[others, without_usage(some.clone())].concat(),
+    )];
+    let set = compiled(&capture, "", dir.path());
+    let wanted = format!(
+        "{} of {} turns have prompts of unknown",
+        some.len(),
+        rows().len()
+    );
+    assert!(says(&set, &wanted), "{:?}", set.manifest.findings);
+    assert_eq!(set.manifest.tokenizer.name, "bytes:4");
+}
