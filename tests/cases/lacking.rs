@@ -4,7 +4,8 @@
 //! passed on as they came is never excused, nor is anything that went wrong while a case was run.
 
 use crate::case::{Case, EXPECTED, Kind};
-use crate::check::{Wrong, asks_for};
+use crate::check::asks_for;
+use crate::findings::Wrong;
 
 /// One thing that is lacking.
 #[derive(Debug)]

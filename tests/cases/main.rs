@@ -3,7 +3,7 @@
 //! Read in this order:
 //!
 //! 1. [`case`]: a folder as a case;
-//! 2. [`check`] and [`must_not`]: what was seen against what must be, over JSON;
+//! 2. [`check`], [`must_not`] and [`findings`]: what was seen against what must be, over JSON;
 //! 3. [`times`], [`meter`] and [`spacing`]: what a busy machine adds to a time, how it is taken off
 //!    again, and how much of it a case can bear; [`lacking`]: what this build cannot do yet;
 //! 4. [`proxied`], [`replayed`] and [`compiled`]: the product, as its users run it;
@@ -19,6 +19,7 @@
 mod case;
 mod check;
 mod compiled;
+mod findings;
 mod killed;
 mod lacking;
 mod meter;
@@ -41,7 +42,8 @@ mod stream;
 mod times;
 
 use case::{Case, Kind};
-use check::{Findings, Seen, Wrong};
+use check::Seen;
+use findings::{Findings, Wrong};
 use meter::Meter;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! Sentences of `must_not` that a machine can read; the others are covered by keys.
 
 use crate::case::names_variant;
-use crate::check::{Seen, Wrong};
+use crate::check::Seen;
+use crate::findings::Wrong;
 use serde_json::Value;
 
 /// Outcomes, as sentences name them.

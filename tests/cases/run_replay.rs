@@ -7,7 +7,7 @@ use crate::compiled::{self, RECIPE_LENGTHS, RECIPE_SYNTHETIC, Set};
 use crate::replays::{Options, Ran, replay};
 use crate::run_trace::imported;
 use crate::server::{self, Target, generations, prompt_tokens};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use truetape_replay::body::Library;
 use truetape_replay::cli::{Output, Pacing};
 use truetape_replay::plan::{Settings, TargetFacts, plan};
@@ -59,7 +59,10 @@ pub(crate) fn run_session(case: &Case) -> Result<Vec<Seen>, Stop> {
         } else {
             Value::Null
         };
-        put_sends(&mut seen, &set, number(&service, "service_ms").unwrap_or(0))?;
+        let service_ms = number(&service, "service_ms").unwrap_or(0);
+        for (key, pacing, speed) in paces(&case.expect) {
+            seen.put(&key, sends(&set, pacing, speed, service_ms)?);
+        }
     }
     Ok(vec![seen])
 }
@@ -153,35 +156,39 @@ fn put_wire(seen: &mut Seen, set: &Set) -> Result<(), String> {
     Ok(())
 }
 
-/// When each turn would be sent, in virtual time, against a server of fixed service time.
-fn put_sends(seen: &mut Seen, set: &Set, service_ms: i64) -> Result<(), String> {
-    let runs = [
-        ("closed_loop_speed1_ms", Pacing::Closed, 1.0),
-        ("closed_loop_speed2_ms", Pacing::Closed, 2.0),
-        ("open_loop_speed1_ms", Pacing::Open, 1.0),
-        ("hybrid_speed1_ms", Pacing::Hybrid, 1.0),
-    ];
-    for (key, pacing, speed) in runs {
-        let settings = settings(pacing, speed, 1.0 / speed);
-        let target = TargetFacts {
-            enforces_lengths: true,
-            ..TargetFacts::default()
-        };
-        let plan = plan(
-            &set.turns,
-            Library::new(set.contents.clone()),
-            &settings,
-            &target,
-        )
-        .map_err(|e| e.to_string())?;
-        let nodes: Vec<Node> = plan
-            .dispatches
-            .iter()
-            .map(|planned| planned.node.clone())
-            .collect();
-        seen.put(key, virtual_sends_ms(nodes, pacing, service_ms * 1000));
+/// How a set is paced, as keys name it: `closed_loop_speed2_ms`, `open_loop_speed0_5_ms`.
+const PACINGS: &[(&str, Pacing)] = &[
+    ("closed_loop_speed", Pacing::Closed),
+    ("open_loop_speed", Pacing::Open),
+    ("hybrid_speed", Pacing::Hybrid),
+];
+
+/// The paces that keys ask for, at whatever speed.
+fn paces(expect: &Map<String, Value>) -> Vec<(String, Pacing, f64)> {
+    let mut all = Vec::new();
+    for (key, want) in expect {
+        all.extend(want.as_object().map(paces).into_iter().flatten());
+        all.extend(PACINGS.iter().filter_map(|(name, pacing)| {
+            let speed = key.strip_prefix(name)?.strip_suffix("_ms")?;
+            let speed: f64 = speed.replace('_', ".").parse().ok()?;
+            (speed > 0.0).then(|| (key.clone(), *pacing, speed))
+        }));
     }
-    Ok(())
+    all
+}
+
+/// When each turn would be sent, in virtual time, against a server of fixed service time.
+fn sends(set: &Set, pacing: Pacing, speed: f64, service_ms: i64) -> Result<Vec<f64>, String> {
+    let settings = settings(pacing, speed, 1.0 / speed);
+    let target = TargetFacts {
+        enforces_lengths: true,
+        ..TargetFacts::default()
+    };
+    let library = Library::new(set.contents.clone());
+    let plan = plan(&set.turns, library, &settings, &target).map_err(|e| e.to_string())?;
+    let dispatches = plan.dispatches.iter();
+    let nodes: Vec<Node> = dispatches.map(|planned| planned.node.clone()).collect();
+    Ok(virtual_sends_ms(nodes, pacing, service_ms * 1000))
 }
 
 /// Walks a schedule from deadline to deadline and from end to end.
@@ -310,4 +317,23 @@ fn lengths_seen(name: &str, ran: &Ran, upstream: &Upstream) -> Seen {
         ));
     }
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_read_off_its_key_whatever_its_speed() {
+        let expect = json!({"closed_loop_speed4_ms": [0], "think_ms": [1], "open_loop_speed_ms": 1,
+            "all_variants": {"open_loop_speed0_5_ms": [0]}});
+        let paces = paces(expect.as_object().unwrap());
+        let speeds: Vec<(&str, f64)> = paces.iter().map(|(k, _, s)| (k.as_str(), *s)).collect();
+        let mut expected = vec![
+            ("closed_loop_speed4_ms", 4.0),
+            ("open_loop_speed0_5_ms", 0.5),
+        ];
+        expected.retain(|pace| !speeds.contains(pace));
+        assert!(expected.is_empty() && speeds.len() == 2, "{speeds:?}");
+    }
 }

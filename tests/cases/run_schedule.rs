@@ -86,7 +86,8 @@ fn late_ms(upstream: &Upstream, service: Duration) -> Vec<f64> {
     generations(upstream).into_iter().filter_map(late).collect()
 }
 
-/// Both clocks of a run: from the send, and from the time it was due. What the target took too long
+/// Both clocks of a run: from the send, and from the time it was due; statistics are the run's own
+/// summary. What the target took too long
 /// is taken off, once for each request that waited for it.
 fn latencies(ran: &Ran, late_ms: &[f64], cap: Option<u64>) -> Seen {
     let mut seen = Seen::new("", "replay");
@@ -121,18 +122,32 @@ fn latencies(ran: &Ran, late_ms: &[f64], cap: Option<u64>) -> Seen {
         .zip(&delays)
         .map(|(send, delay)| send + delay)
         .collect();
-    put_quantiles(&mut seen, "scheduled_latency", &scheduled);
-    put_quantiles(&mut seen, "send_latency", &send);
+    let raw: Vec<f64> = sent.iter().map(|d| ms(last(d))).collect();
+    put_summary(&mut seen, ran, ("send_latency", "from_send"), &raw, &send);
+    let raw: Vec<f64> = sent.iter().map(|d| ms(delay(d) + last(d))).collect();
+    put_summary(
+        &mut seen,
+        ran,
+        ("scheduled_latency", "from_due"),
+        &raw,
+        &scheduled,
+    );
     seen.put("dispatch_delay_ms", delays);
     seen.put("scheduled_latency_ms", scheduled);
     seen.put("send_latency_ms", send);
-    seen.put("schedule_kept", ran.run.validity == "valid");
+    seen.put("schedule_kept", ran.run.summary["schedule_kept"].clone());
     seen
 }
 
-fn put_quantiles(seen: &mut Seen, name: &str, values: &[f64]) {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+/// Statistics as `run.json` has them on one of its clocks, less what the target took too long: by so
+/// much the dispatches of the run (`raw`) are later than they would have been (`due`).
+fn put_summary(seen: &mut Seen, ran: &Ran, (key, clock): (&str, &str), raw: &[f64], due: &[f64]) {
+    let sorted = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted
+    };
+    let (raw, due) = (sorted(raw), sorted(due));
     for (word, q) in [
         ("p50", 0.5),
         ("p90", 0.9),
@@ -140,6 +155,9 @@ fn put_quantiles(seen: &mut Seen, name: &str, values: &[f64]) {
         ("p99", 0.99),
         ("max", 1.0),
     ] {
-        seen.put(&format!("{name}_{word}_ms"), json!(quantile(&sorted, q)));
+        let told = ran.run.summary[clock]["e2el_ms"][word].as_f64();
+        let target_late = quantile(&raw, q).zip(quantile(&due, q)).map(|(a, b)| a - b);
+        let value = told.zip(target_late).map(|(told, late)| told - late);
+        seen.put(&format!("{key}_{word}_ms"), json!(value));
     }
 }

@@ -15,7 +15,7 @@ use truetape_testkit::capture;
 use truetape_testkit::process::Ended;
 use truetape_testkit::tempdir::TempDir;
 
-/// Formats that are chosen by the name of the file.
+/// Formats that are chosen by the start of a file's name; any other file says itself what it is.
 const NAMED: &[&str] = &["mooncake", "bailian"];
 
 /// Endings of formats that cannot be imported yet.
@@ -41,13 +41,7 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
             stem.clone()
         };
         let dir = TempDir::new(&case.id);
-        let (ended, rows) = match imported(&case.dir.join(&file), &stem, &dir.join("capture")) {
-            Ok(imported) => imported,
-            Err(_) if !is_ours(&stem) => {
-                return Err(Stop::CannotYet(format!("no importer reads {file}")));
-            }
-            Err(said) => return Err(Stop::Broken(said)),
-        };
+        let (ended, rows) = imported(&case.dir.join(&file), &stem, &dir.join("capture"))?;
         let mut seen = Seen::new(&variant, "import");
         put_rows(&mut seen, case, &rows, &ended, &case.lines(&file)?);
         put_sessions(&mut seen, case, &dir, &case.lines(&file)?)?;
@@ -59,33 +53,26 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
     Ok(all)
 }
 
-/// Whether a file's name is that of a format we import, or no format's.
-fn is_ours(stem: &str) -> bool {
-    NAMED.contains(&stem) || stem == "trace"
-}
-
-/// Imports a trace: by its name, by its keys, or as the format most like it.
+/// Imports a trace: by its name, by its keys, or as the format that its keys are most like.
 pub(crate) fn imported(
     file: &Path,
     stem: &str,
     out: &Path,
 ) -> Result<(Ended, Vec<Exchange>), String> {
-    let formats = match NAMED.iter().find(|name| **name == stem) {
+    let formats = match NAMED.iter().find(|name| stem.starts_with(**name)) {
         Some(name) => vec![*name],
         None => vec!["auto", "mooncake"],
     };
-    let mut said = String::new();
+    let mut said = Vec::new();
     for format in formats {
         let ended = import(format, &[file.to_owned()], out, &[]);
         if ended.code == Some(0) {
             return Ok((ended, capture::rows(out)));
         }
-        said = format!(
-            "import {format} ended with {:?}: {}",
-            ended.code, ended.stderr
-        );
+        let (code, stderr) = (ended.code, &ended.stderr);
+        said.push(format!("import {format} ended with {code:?}: {stderr}"));
     }
-    Err(said)
+    Err(said.join("; "))
 }
 
 fn put_rows(seen: &mut Seen, case: &Case, rows: &[Exchange], ended: &Ended, lines: &[Value]) {
