@@ -38,3 +38,29 @@ fn say(what: &str) {
         tracing::debug!("stderr is closed");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Signal as Sent, getpid, kill_process};
+    use std::time::Duration;
+
+    const DEADLINE: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn the_first_stops_the_second_cuts_the_third_gives_up() {
+        let halt = Halt::default();
+        let mut watching = tokio::task::JoinSet::new();
+        watching.spawn(watch(halt.clone()).unwrap());
+        let signal = |signal| kill_process(getpid(), signal).unwrap();
+        signal(Sent::INT);
+        let stopped = tokio::time::timeout(DEADLINE, halt.stop.cancelled()).await;
+        assert!(stopped.is_ok() && !halt.cut.is_cancelled());
+        signal(Sent::TERM);
+        let cut = tokio::time::timeout(DEADLINE, halt.cut.cancelled()).await;
+        assert!(cut.is_ok() && watching.try_join_next().is_none());
+        signal(Sent::INT);
+        let ended = tokio::time::timeout(DEADLINE, watching.join_next()).await;
+        ended.unwrap().unwrap().unwrap();
+    }
+}

@@ -88,7 +88,7 @@ impl Told {
     pub(super) fn exchanged(mut self, failure: Option<Failure>) -> Exchanged {
         let end = self.ended.unwrap_or_else(Instant::now);
         let facts = match self.reader.take() {
-            Some(reader) => answered(reader.finish(body_end(failure.as_ref()))),
+            Some(reader) => answered(self.dialect, reader.finish(body_end(failure.as_ref()))),
             None => no_answer(failure.as_ref()),
         };
         Exchanged {
@@ -116,8 +116,10 @@ pub(super) fn reader(dialect: Dialect, status: u16, headers: &http::HeaderMap) -
 }
 
 /// What came is a success only where it is an answer.
-fn answered(facts: ResponseFacts) -> ResponseFacts {
-    if facts.outcome != Outcome::Complete || is_answer(&facts) {
+fn answered(dialect: Dialect, facts: ResponseFacts) -> ResponseFacts {
+    // What is not read cannot be missed.
+    let is_read = matches!(dialect, Dialect::OpenaiChat | Dialect::OpenaiCompletions);
+    if !is_read || facts.outcome != Outcome::Complete || is_answer(&facts) {
         return facts;
     }
     ResponseFacts {
