@@ -1,10 +1,13 @@
 //! The promises, kept by real processes on loopback. Each file is one promise.
 //!
 //! Read in this order: [`round_trip`] (capture, set, run, and back), [`transparency`] (P1),
-//! [`crash`] (P3), [`privacy`] (P4), [`shutdown`], [`formats`], [`exit_codes`], [`readme`].
+//! [`determinism`],
+//! [`crash`] (P3), [`privacy`] (P4), [`shutdown`], [`demo`], [`formats`], [`exit_codes`], [`readme`].
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod crash;
+mod demo;
+mod determinism;
 mod exit_codes;
 mod formats;
 mod privacy;

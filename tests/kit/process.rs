@@ -121,8 +121,19 @@ impl Process {
         args: impl IntoIterator<Item = A>,
         env: &[(&str, &str)],
     ) -> Self {
+        Self::start_in(Path::new("."), program, args, env)
+    }
+
+    /// The same in a directory of its own.
+    pub fn start_in<A: AsRef<OsStr>>(
+        dir: &Path,
+        program: &Path,
+        args: impl IntoIterator<Item = A>,
+        env: &[(&str, &str)],
+    ) -> Self {
         let mut command = Command::new(program);
         command
+            .current_dir(dir)
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
