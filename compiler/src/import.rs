@@ -76,10 +76,23 @@ pub fn import(options: &ImportOptions) -> Result<Imported, Error> {
         let subject = options.files.first().map(|file| file.display().to_string());
         return Err(Error::data(
             subject.unwrap_or_default(),
-            format!("no line can be used as {}", options.format.name()),
+            unusable(options.format, block_tokens, &scan),
         ));
     }
     write::capture(options, block_tokens, scan)
+}
+
+/// Why nothing of a trace can be used: its first line says most.
+fn unusable(format: TraceFormat, block_tokens: u32, scan: &Scan) -> String {
+    let why = scan.bad.first().map_or_else(
+        || "there is none".to_owned(),
+        |bad| format!("line {}: {}", bad.line, bad.problem),
+    );
+    format!(
+        "no line can be used as {} in blocks of {block_tokens} tokens; {why}; check the format, and \
+         --block-tokens",
+        format.name()
+    )
 }
 
 /// Carries out `truetape import`.

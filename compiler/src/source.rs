@@ -64,7 +64,10 @@ pub fn capture(path: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 fn no_segments(path: &Path) -> Error {
-    let problem = format!("no sealed segments (*{SEGMENT_SUFFIX}) there, and no set or run");
+    let problem = format!(
+        "no sealed segments (*{SEGMENT_SUFFIX}) there, and no set or run; a proxy seals its segment \
+         when it rotates or stops, and what a killed one left when it starts again"
+    );
     Error::data(path.display(), problem)
 }
 

@@ -5,7 +5,9 @@ use crate::error::Error;
 use crate::source::{Subject, subject};
 use crate::talk::{self, OutputFormat};
 use std::path::Path;
+use truetape_fidelity::latency;
 use truetape_schemas::blame::Answer;
+use truetape_schemas::capture::Outcome;
 use truetape_schemas::run;
 
 mod capture;
@@ -85,9 +87,35 @@ fn verify_run(dir: &Path) -> Result<Findings, Error> {
         );
         findings.fault(run::RUN, problem);
     }
+    let answered = dispatches
+        .iter()
+        .filter(|dispatch| dispatch.outcome == Some(Outcome::Complete))
+        .count() as u64;
+    if opened.account.answered != answered {
+        let problem = format!(
+            "{} were answered, {} has {answered}",
+            opened.account.answered,
+            run::TURNS
+        );
+        findings.fault(run::RUN, problem);
+    }
+    if summary(&dispatches) != opened.summary {
+        let problem = format!("the summary is not what {} comes to", run::TURNS);
+        findings.fault(run::RUN, problem);
+    }
     for dispatch in &dispatches {
         if dispatch.lateness_us.is_some_and(|late| late < 0) {
             findings.fault(format!("turn {}", dispatch.turn_id), "was sent early");
+        }
+        let late = dispatch
+            .sent_us
+            .zip(dispatch.ready_us)
+            .map(|(sent, ready)| sent - ready);
+        if dispatch.lateness_us != late {
+            findings.fault(
+                format!("turn {}", dispatch.turn_id),
+                "its lateness is not the time from ready to sent",
+            );
         }
         if dispatch.sent_us.is_none() && dispatch.not_sent_reason.is_none() {
             findings.fault(
@@ -97,6 +125,11 @@ fn verify_run(dir: &Path) -> Result<Findings, Error> {
         }
     }
     Ok(findings)
+}
+
+/// The summary that dispatches come to, as it is written.
+fn summary(dispatches: &[run::Dispatch]) -> serde_json::Value {
+    serde_json::to_value(latency::summarize(dispatches)).unwrap_or_default()
 }
 
 /// Carries out `truetape verify`.
@@ -133,4 +166,62 @@ fn text(path: &str, findings: &Findings) -> String {
         "is not what it should be"
     };
     format!("{text}{path}: {kind} of {rows} rows {verdict}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use truetape_schemas::file::{Writer, write_atomically};
+    use truetape_schemas::run::{Account, Dispatch, Run};
+
+    fn dispatch(turn_id: i64) -> Dispatch {
+        Dispatch {
+            turn_id,
+            due_us: 1_000 * turn_id,
+            ready_us: Some(1_000 * turn_id),
+            sent_us: Some(1_000 * turn_id + 7),
+            lateness_us: Some(7),
+            output_tokens: Some(4),
+            outcome: Some(Outcome::Complete),
+            ..Dispatch::default()
+        }
+    }
+
+    /// Writes a run that is true to itself, and then other dispatches in its place.
+    fn faults(dispatches: &[Dispatch]) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let told: Vec<Dispatch> = (0..3).map(dispatch).collect();
+        let whole = Run {
+            format: run::FORMAT.to_string(),
+            account: Account {
+                due: 3,
+                sent: 3,
+                answered: 3,
+                ..Account::default()
+            },
+            summary: summary(&told),
+            ..Run::default()
+        };
+        let bytes = serde_json::to_vec(&whole).unwrap();
+        write_atomically(&dir.path().join(run::RUN), &bytes).unwrap();
+        let mut writer = Writer::<Dispatch>::create(&dir.path().join(run::TURNS)).unwrap();
+        writer.write(dispatches).unwrap();
+        writer.finish(&[]).unwrap();
+        verify_run(dir.path()).unwrap().faults
+    }
+
+    #[test]
+    fn a_run_is_held_to_its_own_rows() {
+        let rows: Vec<Dispatch> = (0..3).map(dispatch).collect();
+        assert_eq!(faults(&rows), Vec::<String>::new());
+        let changed = |change: fn(&mut Dispatch)| {
+            let mut rows = rows.clone();
+            rows.iter_mut().for_each(change);
+            faults(&rows).join("; ")
+        };
+        assert!(changed(|row| row.lateness_us = Some(5)).contains("lateness"));
+        assert!(changed(|row| row.output_tokens = Some(9)).contains("summary"));
+        assert!(changed(|row| row.outcome = Some(Outcome::Error)).contains("answered"));
+        assert!(changed(|row| row.sent_us = None).contains("for no reason"));
+    }
 }

@@ -5,6 +5,8 @@
 
 use super::content::parts::Parts;
 use crate::error::Error;
+use crate::recipe::ContentKind;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use truetape_schemas::file::{
     READ_BATCH_ROWS, Writer, rename_durably, sync_parent, write_atomically,
@@ -55,6 +57,11 @@ pub(crate) fn emit(
     let aside = named.join(format!(".tmp-{short}"));
     remove_leftovers(&aside)?;
     std::fs::create_dir_all(&aside).map_err(|cause| Error::io(&aside, cause))?;
+    if manifest.semantics.content == ContentKind::Verbatim.name() {
+        // It holds production's text, as the capture does that only its owner may read.
+        let owner_only = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(&aside, owner_only).map_err(|cause| Error::io(&aside, cause))?;
+    }
     write_turns(&aside.join(store::TURNS), turns)?;
     write_content(&aside.join(store::CONTENT), parts)?;
     write_json(&aside.join(store::FIDELITY), report)?;

@@ -46,7 +46,8 @@ pub fn resolve(reference: &str, store: Option<&Path>) -> Result<PathBuf, Error> 
         None => tags(&named)?.get(tag).cloned().ok_or_else(|| Error::Invalid {
             subject: reference.to_owned(),
             problem: format!(
-                "no set and no tag `{tag}` there; give a set's directory, or name@tag with --store"
+                "nothing is there, and no store has the tag `{tag}` of such a name; give a path, or \
+                 name@tag with --store"
             ),
         })?,
     };
