@@ -21,7 +21,7 @@ pub const FORMAT: Format = Format {
 pub const RUN: &str = "run.json";
 /// One row a dispatch.
 pub const TURNS: &str = "turns.parquet";
-/// The report, levels 2 and 3.
+/// The report, levels 1 and 2.
 pub const FIDELITY: &str = "fidelity.json";
 /// The same for people.
 pub const REPORT: &str = "report.md";
