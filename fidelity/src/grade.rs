@@ -166,7 +166,8 @@ pub fn run_against_set(
         .unwrap_or_default();
     findings.extend(manifest.findings.iter().chain(&run.findings).cloned());
     findings.extend(log.findings());
-    assemble::report(
+    let part = log.part();
+    let mut report = assemble::report(
         assemble::Subject {
             set_name: manifest.name.clone(),
             set_digest: manifest.digest.clone(),
@@ -175,7 +176,14 @@ pub fn run_against_set(
         },
         dimensions,
         findings,
-    )
+    );
+    if let Some((due, all)) = part {
+        report.sentence = format!(
+            "only {due} of the set's {all} turns were due in this run; {}",
+            report.sentence
+        );
+    }
+    report
 }
 
 /// Stands for level 1 where the set has no report.

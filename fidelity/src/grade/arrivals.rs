@@ -21,6 +21,9 @@ const PEAK_RELATIVE: f64 = 0.10;
 const IDW_LN: f64 = 0.20;
 const RATE_RELATIVE: f64 = 0.05;
 
+/// Sessions of a set below which its rate is a matter of luck.
+const RATE_SESSIONS_MIN: usize = 10;
+
 /// Below this window a shape view promises nothing: systematic selection is under-dispersed there.
 const SHAPE_WINDOW_MIN_S: i64 = 10;
 
@@ -98,11 +101,18 @@ pub(super) fn dimensions(pair: &Pair<'_>) -> Vec<Dimension> {
 
 impl Setting<'_> {
     fn rate(&self) -> Dimension {
-        let rate = |arrivals: &[i64]| {
-            let span_us = dispersion::span_us(arrivals);
-            (span_us > 0).then(|| (arrivals.len() - 1) as f64 * SECOND_US as f64 / span_us as f64)
+        let rate = |arrivals: &[i64], span_us: i64| {
+            let gaps = arrivals.len().saturating_sub(1);
+            (span_us > 0).then(|| gaps as f64 * SECOND_US as f64 / span_us as f64)
         };
         let p = self.pair.rate_share;
+        let span_us = dispersion::span_us(&self.source.arrivals);
+        // A thinned set keeps the source's window, quiet beginning and end included.
+        let set_span_us = if p < 1.0 {
+            span_us
+        } else {
+            dispersion::span_us(&self.set.arrivals)
+        };
         let sessions = self.pair.sessions_set.max(1) as f64;
         Draft::new(
             "arrivals.rate",
@@ -111,9 +121,15 @@ impl Setting<'_> {
             RATE_RELATIVE,
         )
         .compare(
-            rate(&self.set.arrivals),
-            rate(&self.source.arrivals).map(|rate| rate * p),
+            rate(&self.set.arrivals, set_span_us),
+            rate(&self.source.arrivals, span_us).map(|rate| rate * p),
         )
+        .unknown_if(self.pair.sessions_set < RATE_SESSIONS_MIN, || {
+            format!(
+                "{} sessions in the set; a rate needs {RATE_SESSIONS_MIN}",
+                self.pair.sessions_set
+            )
+        })
         .within_reach(
             self.pair.chance(1.0 / sessions.sqrt()),
             "the chance of the draw",

@@ -75,6 +75,12 @@ impl<'a> Log<'a> {
         Some(text.replace('-', "_").to_lowercase())
     }
 
+    /// Turns that were due in the run, and all of the set, where they are not the same.
+    pub(super) fn part(&self) -> Option<(usize, usize)> {
+        let (due, all) = (self.planned.len(), self.turns.len());
+        (due < all).then_some((due, all))
+    }
+
     /// Things that make a run hard to trust.
     pub(super) fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();

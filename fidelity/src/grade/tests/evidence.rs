@@ -221,3 +221,30 @@ fn the_checklist_answers_seven_points_from_named_dimensions() {
         "every dimension answers one of the points"
     );
 }
+
+#[test]
+fn a_handful_of_sessions_has_no_rate_and_a_thinned_set_keeps_the_source_window() {
+    let source = population(400);
+    let thinned = |sessions: u32, share: f64| {
+        let turns = source.turns.iter().filter(|turn| turn.session < sessions);
+        let set = sorted(turns.cloned().collect(), sessions);
+        let context = SetContext {
+            share: Some(share),
+            rate_share: Some(share),
+            ..context()
+        };
+        set_against_source(&source, &set, &context)
+    };
+    let few = thinned(4, 0.01);
+    let rate = find(&few, "arrivals.rate");
+    assert_eq!(rate.verdict, Verdict::Unknown, "{rate:?}");
+    assert!(
+        rate.note.as_ref().unwrap().contains("4 sessions"),
+        "{rate:?}"
+    );
+    // Four sessions span a part of the source's time: their rate is over all of it.
+    let span_s = crate::dispersion::span_us(&source.arrivals()) as f64 / 1e6;
+    let turns = source.turns.iter().filter(|turn| turn.session < 4).count();
+    let wanted = (turns - 1) as f64 / span_s;
+    assert!((rate.value.unwrap() - wanted).abs() < 1e-9, "{rate:?}");
+}
