@@ -56,6 +56,8 @@ const ANSWER: &[&str] = &[
     "choices",
     "reasoning_content",
     "tool_calls",
+    "error_code",
+    "error_type",
     "finish_reason",
     "finish_reasons",
     "data_events",
