@@ -52,7 +52,11 @@ enum Verb {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    truetape_proxy::log::init();
+    match cli.verb {
+        // The demo talks for itself; the life of its servers is no news.
+        Verb::Demo(_) => truetape_proxy::log::init_at("warn"),
+        _ => truetape_proxy::log::init(),
+    }
     let answer = match cli.verb {
         Verb::Record(args) => blamed(truetape_proxy::run(args)),
         Verb::Import(args) => blamed(truetape_compiler::import::run(args)),

@@ -26,6 +26,12 @@ use truetape_schemas::time::wall_now_us;
 /// Name of the file that one proxy holds locked in its directory.
 const LOCK: &str = ".truetape-proxy.lock";
 
+/// Files that make a directory a set, a run, or the name of sets.
+const FOREIGN: [&str; 3] = ["manifest.json", "run.json", "tags.json"];
+
+/// Begins the names of an importer's segments.
+const IMPORTED: &str = "import-";
+
 /// The directory is for the owner only.
 const DIRECTORY_MODE: u32 = 0o700;
 
@@ -210,6 +216,7 @@ fn lock(directory: &Path) -> Result<File, Error> {
         .mode(DIRECTORY_MODE)
         .create(directory)
         .map_err(disk(directory))?;
+    refuse_foreign(directory)?;
     let path = directory.join(LOCK);
     let file = OpenOptions::new()
         .write(true)
@@ -227,10 +234,49 @@ fn lock(directory: &Path) -> Result<File, Error> {
     }
 }
 
+/// Refuses a directory that holds something else: segments among the files of a set or a run, or of
+/// an imported trace, would be read as part of it.
+fn refuse_foreign(directory: &Path) -> Result<(), Error> {
+    let disk = |cause| Error::Disk {
+        path: directory.to_owned(),
+        cause,
+    };
+    for entry in std::fs::read_dir(directory).map_err(disk)? {
+        let name = entry.map_err(disk)?.file_name();
+        let name = name.to_string_lossy();
+        if FOREIGN.contains(&&*name) || name.starts_with(IMPORTED) {
+            let problem = format!(
+                "{} holds {name}: it is no directory of a recorder; name another",
+                directory.display()
+            );
+            return Err(Error::config("out", problem));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Guard, Status};
+    use super::{Guard, Status, lock};
     use std::sync::Arc;
+
+    #[test]
+    fn a_directory_of_something_else_is_refused() {
+        for name in [
+            "run.json",
+            "manifest.json",
+            "tags.json",
+            "import-mooncake-00000.parquet",
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            std::fs::write(directory.path().join(name), "").unwrap();
+            let refused = lock(directory.path()).unwrap_err().to_string();
+            assert!(refused.contains(name), "{refused}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("pod-1-000001.parquet"), "").unwrap();
+        lock(directory.path()).unwrap();
+    }
 
     #[test]
     fn a_thread_that_panics_fails_the_capture_and_one_that_ends_does_not() {

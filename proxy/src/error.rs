@@ -11,7 +11,7 @@ pub enum Error {
     Config { subject: String, problem: String },
     #[error("{}: another proxy records into this directory; give each its own --out", .directory.display())]
     Locked { directory: PathBuf },
-    #[error("{address}: cannot listen: {cause}")]
+    #[error("{address}: cannot listen: {cause}; choose another address with --listen or --admin")]
     Listen {
         address: String,
         cause: std::io::Error,
@@ -23,7 +23,9 @@ pub enum Error {
     },
     #[error("runtime: {cause}")]
     Runtime { cause: std::io::Error },
-    #[error("drain: {exchanges} exchanges were cut by the deadline; raise --drain-timeout")]
+    #[error(
+        "drain: {exchanges} exchanges were cut before they ended; --drain-timeout is how long they may take, unless a second signal cuts them"
+    )]
     DrainCut { exchanges: u64 },
     #[error("capture: {spools} spools could not be sealed; they are sealed at the next start")]
     Unsealed { spools: u64 },

@@ -10,7 +10,12 @@ pub const LOG_ENV: &str = "TRUETAPE_LOG";
 ///
 /// No event ever carries prompt or completion text: events name counts, paths and ids.
 pub fn init() {
-    let filter = EnvFilter::try_from_env(LOG_ENV).unwrap_or_else(|_| EnvFilter::new("info"));
+    init_at("info");
+}
+
+/// The same, with another level where the variable names none.
+pub fn init_at(level: &str) {
+    let filter = EnvFilter::try_from_env(LOG_ENV).unwrap_or_else(|_| EnvFilter::new(level));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);

@@ -82,7 +82,7 @@ pub struct Proxy {
 /// Starts a proxy on the current runtime.
 pub async fn start(config: Config) -> Result<Proxy, Error> {
     let (listener, listen_addr) = bind(&config.listen).await?;
-    let (admin_listener, admin_addr) = bind(&config.admin.to_string()).await?;
+    let (admin_listener, admin_addr) = bind_admin(config.admin).await?;
     let (recorder, records) = Recorder::new(config.memory_budget, limits::QUEUE_RECORDS_MAX);
     let metrics = Arc::new(Metrics::default());
     let plan = observe::Plan::of(&config);
@@ -141,7 +141,7 @@ impl Proxy {
             .unwrap_or(0)
             .max(tunnels);
         if cut > 0 {
-            tracing::warn!(cut, "the drain deadline cut what was still open");
+            tracing::warn!(cut, "cutting what is still open");
         }
         shared.recorder.cut();
         shared.cut.cancel();
@@ -165,6 +165,22 @@ impl Proxy {
     /// A counter's value.
     pub fn count(&self, metric: Metric) -> u64 {
         self.shared.metrics.get(metric)
+    }
+}
+
+/// A second proxy on a machine must not fail for a port that nobody asked for: the default gives way
+/// to a free one, which the log names. An address that was chosen is that address, or an error.
+async fn bind_admin(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    match bind(&address.to_string()).await {
+        Err(Error::Listen { cause, .. })
+            if cause.kind() == std::io::ErrorKind::AddrInUse
+                && address.to_string() == limits::ADMIN =>
+        {
+            let free = SocketAddr::new(address.ip(), 0);
+            tracing::warn!(%address, "the default admin port is taken, another one serves");
+            bind(&free.to_string()).await
+        }
+        bound => bound,
     }
 }
 
