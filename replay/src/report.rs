@@ -77,12 +77,12 @@ fn drawn(format: Format, dir: &Path, run: &Run, report: &Report) -> String {
     format!(
         "{}\n{}",
         ended(render::terminal(report, color)),
-        measured(dir, run, report)
-    )
+        measured(dir, run)
+    ) + &last_word(report)
 }
 
 /// What was measured, in a few lines: the report above says how far to trust it.
-fn measured(dir: &Path, run: &Run, report: &Report) -> String {
+fn measured(dir: &Path, run: &Run) -> String {
     let summary: Summary = serde_json::from_value(run.summary.clone()).unwrap_or_default();
     let mut lines = vec![
         format!(
@@ -121,14 +121,13 @@ fn measured(dir: &Path, run: &Run, report: &Report) -> String {
             .iter()
             .map(|reason| format!("  {}: {reason}", run.validity)),
     );
-    // Once more, last: on a terminal the first line has scrolled away.
-    lines.push(format!(
-        "\n{} {}: {}",
-        report.verdict.name(),
-        report.direction.name(),
-        report.sentence
-    ));
     lines.join("\n") + "\n"
+}
+
+/// The verdict once more: on a terminal the first line has scrolled away.
+fn last_word(report: &Report) -> String {
+    let (verdict, direction) = (report.verdict.name(), report.direction.name());
+    format!("\n{verdict} {direction}: {}\n", report.sentence)
 }
 
 fn accounted(run: &Run) -> String {
