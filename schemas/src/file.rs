@@ -316,6 +316,19 @@ pub fn sync_parent(path: &Path) -> Result<(), Error> {
         .map_err(|cause| Error::io(parent, cause))
 }
 
+/// Reads a JSON file of one of our formats, and refuses one of a newer version.
+pub fn read_json<T: DeserializeOwned>(path: &Path, format: Format) -> Result<T, Error> {
+    let bytes = std::fs::read(path).map_err(|cause| Error::io(path, cause))?;
+    let value: serde_json::Value = serde_json::from_slice(&bytes)
+        .map_err(|cause| Error::invalid(path, format!("not JSON: {cause}")))?;
+    // The gate comes before the fields: a newer file must be refused by name, not by a field.
+    format.gate(
+        &path.display().to_string(),
+        value.get("format").and_then(|f| f.as_str()),
+    )?;
+    serde_json::from_value(value).map_err(|cause| Error::invalid(path, cause.to_string()))
+}
+
 /// Writes bytes to a file that appears whole or not at all.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     use std::io::Write as _;

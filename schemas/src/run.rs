@@ -4,7 +4,7 @@
 
 use crate::capture::Outcome;
 use crate::column::Column;
-use crate::file::{Error, Format, Reader, Row};
+use crate::file::{Error, Format, Reader, Row, read_json};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -156,15 +156,7 @@ impl Account {
 
 /// Reads `run.json`, and refuses one of a newer format.
 pub fn open(dir: &Path) -> Result<Run, Error> {
-    let path = dir.join(RUN);
-    let bytes = std::fs::read(&path).map_err(|cause| Error::io(&path, cause))?;
-    let value: serde_json::Value = serde_json::from_slice(&bytes)
-        .map_err(|cause| Error::invalid(&path, format!("not JSON: {cause}")))?;
-    FORMAT.gate(
-        &path.display().to_string(),
-        value.get("format").and_then(|f| f.as_str()),
-    )?;
-    serde_json::from_value(value).map_err(|cause| Error::invalid(&path, cause.to_string()))
+    read_json(&dir.join(RUN), FORMAT)
 }
 
 /// Reads a run's dispatches.

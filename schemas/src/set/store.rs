@@ -2,7 +2,7 @@
 
 use super::manifest::{Manifest, Source};
 use super::{Content, FORMAT, Turn};
-use crate::file::{Error, Reader, write_atomically};
+use crate::file::{Error, Reader, read_json, write_atomically};
 use crate::ids::DIGEST_SHORT_CHARS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -108,16 +108,7 @@ pub fn tag(named: &Path, tag: &str, digest: &str) -> Result<(), Error> {
 
 /// Reads a set's manifest, and refuses one of a newer format.
 pub fn manifest(dir: &Path) -> Result<Manifest, Error> {
-    let path = dir.join(MANIFEST);
-    let bytes = std::fs::read(&path).map_err(|cause| Error::io(&path, cause))?;
-    let value: serde_json::Value = serde_json::from_slice(&bytes)
-        .map_err(|cause| Error::invalid(&path, format!("not JSON: {cause}")))?;
-    // The gate comes before the fields: a newer manifest must be refused by name, not by a field.
-    FORMAT.gate(
-        &path.display().to_string(),
-        value.get("format").and_then(|f| f.as_str()),
-    )?;
-    serde_json::from_value(value).map_err(|cause| Error::invalid(&path, cause.to_string()))
+    read_json(&dir.join(MANIFEST), FORMAT)
 }
 
 /// Reads a set's turns.
