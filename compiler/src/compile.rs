@@ -27,7 +27,8 @@ use tokenize::Tokenized;
 use truetape_fidelity::population::Population;
 use truetape_fidelity::{grade, profile, render};
 use truetape_schemas::blame::Answer;
-use truetape_schemas::report::Report;
+use truetape_schemas::file;
+use truetape_schemas::report::{self, Report};
 use truetape_schemas::set::manifest::{Counts, Manifest, Semantics};
 use truetape_schemas::set::{FORMAT, Turn, store};
 
@@ -320,9 +321,7 @@ fn counts(turns: &[Turn], parts: &Parts) -> Counts {
 
 fn read_report(dir: &std::path::Path) -> Result<Report, Error> {
     let path = dir.join(store::FIDELITY);
-    let bytes = std::fs::read(&path).map_err(|cause| Error::io(&path, cause))?;
-    serde_json::from_slice(&bytes)
-        .map_err(|cause| Error::data(path.display(), format!("not a report: {cause}")))
+    Ok(file::read_json(&path, report::FORMAT)?)
 }
 
 /// Carries out `truetape compile`.

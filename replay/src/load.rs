@@ -121,11 +121,5 @@ fn file_exists(path: &Path) -> Result<bool, Error> {
 
 /// Reads a report, and refuses one of a newer format.
 pub fn report(path: &Path) -> Result<Report, Error> {
-    let bytes = std::fs::read(path).map_err(|cause| file::Error::io(path, cause))?;
-    let value: serde_json::Value = serde_json::from_slice(&bytes)
-        .map_err(|cause| file::Error::invalid(path, format!("not JSON: {cause}")))?;
-    let format = value.get("format").and_then(|format| format.as_str());
-    FORMAT.gate(&path.display().to_string(), format)?;
-    let report = serde_json::from_value(value);
-    report.map_err(|cause| file::Error::invalid(path, cause.to_string()).into())
+    Ok(file::read_json(path, FORMAT)?)
 }
