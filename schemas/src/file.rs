@@ -4,7 +4,6 @@
 //! whatever ends in `.parquet` is whole. Readers accept every older version of a format and
 //! refuse a newer one by name.
 
-use crate::blame::{Blame, Blamed};
 use crate::column::{Column, Kind};
 use arrow_schema::FieldRef;
 use parquet::arrow::ArrowWriter;
@@ -21,9 +20,15 @@ use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+mod durable;
+mod format;
 mod types;
 
+pub use durable::{read_json, rename_durably, sync_parent, write_atomically};
+pub use format::{Error, Format};
 pub use types::types;
+
+use durable::aside;
 
 /// The footer key that names the format, as in `capture/1`.
 pub const FORMAT_KEY: &str = "format";
@@ -41,128 +46,12 @@ pub const READ_BATCH_ROWS: usize = 4 * 1024;
 /// 400 KB would be 1.6 GB.
 const READ_BATCH_BYTES: u64 = 32 << 20;
 
-/// A format's name and version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Format {
-    /// Its name, as in `capture`.
-    pub name: &'static str,
-    /// Its version, as in 1.
-    pub version: u32,
-}
-
-impl std::fmt::Display for Format {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.name, self.version)
-    }
-}
-
-impl Format {
-    /// Checks a format name found in a file against the one this build reads.
-    pub fn gate(&self, subject: &str, found: Option<&str>) -> Result<(), Error> {
-        let newest = self.to_string();
-        let Some(found) = found else {
-            return Err(Error::NotOurs {
-                subject: subject.to_owned(),
-                wanted: newest,
-            });
-        };
-        let Some((name, version)) = found.split_once('/') else {
-            return Err(Error::NotOurs {
-                subject: subject.to_owned(),
-                wanted: newest,
-            });
-        };
-        let version: u32 = version.parse().unwrap_or(u32::MAX);
-        if name != self.name {
-            return Err(Error::WrongFormat {
-                subject: subject.to_owned(),
-                found: found.to_owned(),
-                wanted: newest,
-            });
-        }
-        if version > self.version {
-            return Err(Error::FormatTooNew {
-                subject: subject.to_owned(),
-                found: found.to_owned(),
-                newest,
-            });
-        }
-        Ok(())
-    }
-}
-
 /// A row of one of our formats.
 pub trait Row: Serialize + DeserializeOwned {
     /// The format that this build writes.
     const FORMAT: Format;
     /// Its columns.
     fn columns() -> &'static [Column];
-}
-
-/// Why a file could not be written or read.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant's message is its documentation")]
-pub enum Error {
-    #[error(
-        "{subject}: format {found} is newer than this build reads ({newest}); upgrade truetape"
-    )]
-    FormatTooNew {
-        subject: String,
-        found: String,
-        newest: String,
-    },
-    #[error("{subject}: is {found}, expected {wanted}")]
-    WrongFormat {
-        subject: String,
-        found: String,
-        wanted: String,
-    },
-    #[error("{subject}: carries no format version, expected {wanted}; was it written by truetape?")]
-    NotOurs { subject: String, wanted: String },
-    #[error("{subject}: not a readable Parquet file: {cause}")]
-    Unreadable { subject: String, cause: String },
-    #[error("{subject}: {cause}")]
-    Io {
-        subject: String,
-        cause: std::io::Error,
-    },
-    #[error("{subject}: could not encode rows: {cause}")]
-    Encode { subject: String, cause: String },
-    #[error("{subject}: {problem}")]
-    Invalid { subject: String, problem: String },
-}
-
-impl Error {
-    /// An I/O error about a path.
-    pub fn io(path: &Path, cause: std::io::Error) -> Self {
-        Self::Io {
-            subject: path.display().to_string(),
-            cause,
-        }
-    }
-
-    /// Content that cannot be used, about a path.
-    pub fn invalid(path: &Path, problem: impl Into<String>) -> Self {
-        Self::Invalid {
-            subject: path.display().to_string(),
-            problem: problem.into(),
-        }
-    }
-}
-
-impl Blamed for Error {
-    fn blame(&self) -> Blame {
-        match self {
-            Self::FormatTooNew { .. }
-            | Self::WrongFormat { .. }
-            | Self::NotOurs { .. }
-            | Self::Unreadable { .. }
-            | Self::Invalid { .. } => Blame::Data,
-            Self::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => Blame::Data,
-            Self::Io { .. } => Blame::Host,
-            Self::Encode { .. } => Blame::Bug,
-        }
-    }
 }
 
 /// A Parquet file that has been finished: footer written, synced, renamed.
@@ -290,54 +179,6 @@ fn io_cause(error: &parquet::errors::ParquetError) -> Option<std::io::Error> {
         io.raw_os_error()
             .map_or_else(|| io.kind().into(), std::io::Error::from_raw_os_error),
     )
-}
-
-fn aside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".tmp");
-    path.with_file_name(name)
-}
-
-/// Renames and makes the new name survive a crash.
-pub fn rename_durably(from: &Path, to: &Path) -> Result<(), Error> {
-    std::fs::rename(from, to).map_err(|cause| Error::io(to, cause))?;
-    sync_parent(to)
-}
-
-/// Makes the entries of a file's directory survive a crash.
-pub fn sync_parent(path: &Path) -> Result<(), Error> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let directory = File::open(parent).map_err(|cause| Error::io(parent, cause))?;
-    directory
-        .sync_all()
-        .map_err(|cause| Error::io(parent, cause))
-}
-
-/// Reads a JSON file of one of our formats, and refuses one of a newer version.
-pub fn read_json<T: DeserializeOwned>(path: &Path, format: Format) -> Result<T, Error> {
-    let bytes = std::fs::read(path).map_err(|cause| Error::io(path, cause))?;
-    let value: serde_json::Value = serde_json::from_slice(&bytes)
-        .map_err(|cause| Error::invalid(path, format!("not JSON: {cause}")))?;
-    // The gate comes before the fields: a newer file must be refused by name, not by a field.
-    format.gate(
-        &path.display().to_string(),
-        value.get("format").and_then(|f| f.as_str()),
-    )?;
-    serde_json::from_value(value).map_err(|cause| Error::invalid(path, cause.to_string()))
-}
-
-/// Writes bytes to a file that appears whole or not at all.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    use std::io::Write as _;
-    let aside = aside(path);
-    let mut file = File::create(&aside).map_err(|cause| Error::io(&aside, cause))?;
-    file.write_all(bytes)
-        .map_err(|cause| Error::io(&aside, cause))?;
-    file.sync_all().map_err(|cause| Error::io(&aside, cause))?;
-    rename_durably(&aside, path)
 }
 
 fn properties(columns: &[Column]) -> WriterProperties {
