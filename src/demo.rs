@@ -175,15 +175,10 @@ fn record_args(upstream: &str, capture: &Path) -> Result<RecordArgs, clap::Error
 
 fn replay_args(set: &Path, target: &str, run: &Path) -> Result<ReplayArgs, clap::Error> {
     let (set, run) = (set.display().to_string(), run.display().to_string());
-    typed(&[
-        &set,
-        "--target",
-        target,
-        "--out",
-        &run,
-        "--fail-on",
-        "never",
-    ])
+    // A busy machine makes a demo late; the report says so, and that is what the demo shows.
+    let lenient = ["--fail-on", "never", "--lateness-p99-max", "10s"];
+    let flags = [&set, "--target", target, "--out", &run];
+    typed(&[&flags[..], &lenient].concat())
 }
 
 fn engine_config() -> Result<truetape_stub::engine::config::Config, Error> {

@@ -1,10 +1,7 @@
 //! Public traces beside the repository, for tests; a test that needs one does less without it.
 
-use std::path::PathBuf;
-
 fn read(trace: &str) -> Option<String> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
-    std::fs::read_to_string(root.join(trace)).ok()
+    truetape_testkit::shared::text(&format!("traces/{trace}"))
 }
 
 /// A row of a Mooncake trace.

@@ -8,7 +8,8 @@
 //! 4. [`process`]: one of our binaries, awaited by its log and killed on drop;
 //! 5. [`capture`]: the rows a directory holds;
 //! 6. [`trace`]: seeded traffic whose sessions, lengths and sharing are known;
-//! 7. [`tempdir`]: scratch folders that stay when asked.
+//! 7. [`shared`]: public traces and cases beside the repository;
+//! 8. [`tempdir`]: scratch folders that stay when asked.
 //!
 //! Everything binds port 0, awaits events with a deadline, and knows no network beyond loopback.
 #![expect(
@@ -21,6 +22,7 @@ pub mod capture;
 pub mod client;
 pub mod http1;
 pub mod process;
+pub mod shared;
 pub mod tempdir;
 pub mod trace;
 pub mod upstream;

@@ -10,9 +10,7 @@ use truetape_schemas::set::{Turn, TurnKind};
 use truetape_schemas::time::parse_utc;
 
 fn traces(name: &str) -> Option<PathBuf> {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
-    let dir = shared.join(name);
-    dir.is_dir().then_some(dir)
+    truetape_testkit::shared::path(&format!("traces/{name}"))
 }
 
 fn files(dir: &Path, found: &mut Vec<PathBuf>) {

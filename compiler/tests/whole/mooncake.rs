@@ -8,9 +8,7 @@ use truetape_compiler::{profile, verify};
 use truetape_fidelity::tokens::{count, render_completion};
 
 fn trace() -> Option<PathBuf> {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    let trace = shared.join("traces/mooncake/conversation_trace.jsonl");
-    trace.is_file().then_some(trace)
+    truetape_testkit::shared::path("traces/mooncake/conversation_trace.jsonl")
 }
 
 fn capture(trace: PathBuf, out: &Path) {

@@ -49,13 +49,8 @@ fn the_partial_block_is_kept_or_left() {
 /// The same, as the acceptance case itself has it, where it is at hand.
 #[test]
 fn the_acceptance_case_holds() {
-    let case = |file: &str| {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../shared/cases/o45_chained_block_ids/"
-        );
-        std::fs::read_to_string(format!("{path}{file}")).ok()
-    };
+    let case =
+        |file: &str| truetape_testkit::shared::text(&format!("cases/o45_chained_block_ids/{file}"));
     let (Some(given), Some(expected)) = (case("tokens.json"), case("expected.json")) else {
         return;
     };

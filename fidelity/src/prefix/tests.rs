@@ -134,11 +134,8 @@ proptest! {
 /// Numbers measured by another implementation on a public trace, where it is at hand.
 #[test]
 fn the_curve_of_the_public_conversation_trace() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../shared/traces/mooncake/conversation_trace.jsonl"
-    );
-    let Ok(text) = std::fs::read_to_string(path) else {
+    let trace = "traces/mooncake/conversation_trace.jsonl";
+    let Some(text) = truetape_testkit::shared::text(trace) else {
         return;
     };
     let requests: Vec<Vec<u64>> = text

@@ -71,11 +71,8 @@ fn an_output_of_one_token_has_no_time_per_output_token() {
 /// The whole public trace, where it is at hand, in virtual time.
 #[test]
 fn the_public_conversation_trace_runs_to_its_end() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../shared/traces/mooncake/conversation_trace.jsonl"
-    );
-    let Ok(text) = std::fs::read_to_string(path) else {
+    let trace = "traces/mooncake/conversation_trace.jsonl";
+    let Some(text) = truetape_testkit::shared::text(trace) else {
         return;
     };
     let config = EngineConfig {
