@@ -15,6 +15,7 @@ use truetape_fidelity::render;
 use truetape_schemas::blame::Answer;
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::run::{self, Dispatch};
+use truetape_schemas::set::manifest::Stage;
 use truetape_schemas::set::store;
 
 /// Points of the hit curve when nobody says where: powers of two over what the source holds.
@@ -96,8 +97,26 @@ fn population(
         recipe.tokens.block_tokens = block_tokens;
     }
     let prepared = compile::prepare(&captures, &recipe, options.threads)?;
-    let findings = prepared.findings();
+    let mut findings = prepared.findings();
+    findings.extend(left_out(&prepared.ingested.stage));
     Ok((prepared.population, findings))
+}
+
+/// What a capture holds and a profile does not count.
+fn left_out(stage: &Stage) -> Option<String> {
+    let reasons: Vec<String> = stage
+        .left
+        .iter()
+        .map(|(reason, rows)| format!("{reason} {rows}"))
+        .collect();
+    let left = stage.read - stage.taken;
+    (left > 0).then(|| {
+        format!(
+            "{left} of {} rows left out: {}",
+            stage.read,
+            reasons.join(", ")
+        )
+    })
 }
 
 fn of_set(dir: &Path) -> Result<(Population, Vec<String>), Error> {
@@ -168,7 +187,7 @@ pub fn run(args: ProfileArgs) -> Result<Answer, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::turn;
+    use super::{Stage, left_out, turn};
     use truetape_schemas::run::Dispatch;
 
     #[test]
@@ -181,5 +200,22 @@ mod tests {
         };
         let turn = turn(&dispatch, 0).unwrap();
         assert_eq!((turn.arrival_us, turn.end_us), (1_000, Some(1_450)));
+    }
+
+    #[test]
+    fn rows_that_are_not_counted_are_named() {
+        let mut stage = Stage {
+            read: 16,
+            taken: 13,
+            ..Stage::default()
+        };
+        stage.left.insert("not_inference".to_owned(), 1);
+        stage.left.insert("replayed_traffic".to_owned(), 2);
+        let said = left_out(&stage).unwrap();
+        assert_eq!(
+            said,
+            "3 of 16 rows left out: not_inference 1, replayed_traffic 2"
+        );
+        assert_eq!(left_out(&Stage::default()), None);
     }
 }
