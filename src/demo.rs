@@ -101,8 +101,15 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Answer, Error> {
     say("3/4 replay: the set against another engine, on the recorded schedule");
     let tested = runtime.block_on(truetape_stub::engine::start(engine_config()?))?;
     let target = format!("http://{}", tested.addr);
-    truetape_replay::run(replay_args(&compiled.dir, &target, &args.out.join("run"))?)?;
+    let replayed =
+        truetape_replay::run(replay_args(&compiled.dir, &target, &args.out.join("run"))?);
     runtime.block_on(tested.shutdown());
+    match replayed {
+        // The machine was too busy for the schedule. The report calls the run invalid, as it is;
+        // showing that is no failure of the demo.
+        Err(error @ truetape_replay::Error::Invalid { .. }) => say(&format!("    {error}")),
+        ended => drop(ended?),
+    }
 
     say(&format!(
         "4/4 done: {0}/capture, {0}/sets, {0}/run",
@@ -175,10 +182,9 @@ fn record_args(upstream: &str, capture: &Path) -> Result<RecordArgs, clap::Error
 
 fn replay_args(set: &Path, target: &str, run: &Path) -> Result<ReplayArgs, clap::Error> {
     let (set, run) = (set.display().to_string(), run.display().to_string());
-    // A busy machine makes a demo late; the report says so, and that is what the demo shows.
-    let lenient = ["--fail-on", "never", "--lateness-p99-max", "10s"];
+    let never = ["--fail-on", "never"];
     let flags = [&set, "--target", target, "--out", &run];
-    typed(&[&flags[..], &lenient].concat())
+    typed(&[&flags[..], &never].concat())
 }
 
 fn engine_config() -> Result<truetape_stub::engine::config::Config, Error> {
