@@ -5,6 +5,7 @@ use crate::io::{self, ClientIo};
 use crate::limits;
 use crate::link;
 use crate::metrics::Metric;
+use crate::protocol::Protocol;
 use crate::server::Shared;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
@@ -12,6 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
@@ -42,13 +44,32 @@ async fn serve(stream: TcpStream, connection: Arc<Connection>) {
         tracing::debug!(%cause, "a client was gone before its first request");
         return;
     }
-    let shared = Arc::clone(&connection.shared);
-    let (traffic, stream) = (Arc::clone(&connection.traffic), Arc::new(stream));
+    let stream = Arc::new(stream);
     let io = ClientIo::new(
         Arc::clone(&stream),
-        Arc::clone(&traffic),
-        Arc::clone(&shared.recorder),
+        Arc::clone(&connection.traffic),
+        Arc::clone(&connection.shared.recorder),
     );
+    over(io, &stream, Protocol::Http1, connection).await;
+}
+
+/// Serves what is spoken over a client's socket, or over what lies upon it.
+async fn over<I>(io: I, stream: &TcpStream, protocol: Protocol, connection: Arc<Connection>)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    match protocol {
+        Protocol::Http1 => http1(io, stream, connection).await,
+        Protocol::Http2 => tracing::debug!("HTTP/2 is not served yet"),
+    }
+}
+
+async fn http1<I>(io: I, stream: &TcpStream, connection: Arc<Connection>)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let shared = Arc::clone(&connection.shared);
+    let traffic = Arc::clone(&connection.traffic);
     let pair = Arc::clone(&connection.pair);
     let sequence = AtomicI32::new(0);
     let service = service_fn(move |request| {
@@ -60,7 +81,7 @@ async fn serve(stream: TcpStream, connection: Arc<Connection>) {
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades()
     );
-    let mut gone = pin!(io::gone(&stream));
+    let mut gone = pin!(io::gone(stream));
     let mut left = pin!(pair.over(&traffic));
     let mut order = pin!(next_order(&shared.drain, &shared.cut, Step::Drain));
     let (mut watching, mut paired, mut ending) = (true, true, Step::Drain);

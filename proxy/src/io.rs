@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
@@ -19,7 +19,7 @@ pub struct Traffic {
     last_read_us: AtomicI64,
     stalled_us: AtomicI64,
     stalled_since_us: AtomicI64,
-    busy: AtomicBool,
+    busy: AtomicUsize,
 }
 
 impl Traffic {
@@ -31,15 +31,25 @@ impl Traffic {
             last_read_us: AtomicI64::new(NEVER),
             stalled_us: AtomicI64::new(0),
             stalled_since_us: AtomicI64::new(NEVER),
-            busy: AtomicBool::new(false),
+            busy: AtomicUsize::new(0),
         })
+    }
+
+    /// What was read until now was no request: the next byte begins one.
+    ///
+    /// A client may send its request together with the end of the handshake; then the latest read is
+    /// taken as its first byte, as for a pipelined one.
+    pub fn rearm(&self) {
+        self.first_read_us.store(NEVER, Relaxed);
+        self.armed.store(true, Relaxed);
     }
 
     /// An exchange begins: when its first byte was read.
     ///
-    /// A pipelined request has no read of its own: it came with the latest one.
+    /// A pipelined request has no read of its own, nor has one of many streams: it came with the
+    /// latest one.
     fn begin(&self, clock: &Clock) -> i64 {
-        self.busy.store(true, Relaxed);
+        self.busy.fetch_add(1, Relaxed);
         let first = self.first_read_us.swap(NEVER, Relaxed);
         let last = self.last_read_us.load(Relaxed);
         [first, last]
@@ -48,15 +58,16 @@ impl Traffic {
             .unwrap_or_else(|| clock.now_us())
     }
 
-    /// An exchange is over: the next byte begins another.
+    /// An exchange is over: when it was the only one, the next byte begins another.
     fn end(&self) {
-        self.busy.store(false, Relaxed);
-        self.armed.store(true, Relaxed);
+        if self.busy.fetch_sub(1, Relaxed) == 1 {
+            self.armed.store(true, Relaxed);
+        }
     }
 
     /// Whether an exchange is happening.
     pub fn is_busy(&self) -> bool {
-        self.busy.load(Relaxed)
+        self.busy.load(Relaxed) > 0
     }
 
     /// Time that writes waited because the client did not read, in all, the last one included that

@@ -11,7 +11,7 @@
 //! Read in this order:
 //!
 //! 1. [`cli`] and [`config`]: what is set and what it means; [`limits`]: every bound;
-//! 2. [`accept`], [`forward`], [`headers`], [`link`], [`pair`], [`nudge`],
+//! 2. [`protocol`], [`accept`], [`forward`], [`headers`], [`link`], [`pair`], [`nudge`],
 //!    [`answer`], [`tunnel`]: the serving path;
 //! 3. [`io`], [`tap`], [`track`], [`pack`], [`budget`]: what is remembered of it, in bounded memory;
 //! 4. [`tape`], [`recorder`], [`account`]: one exchange, offered once, accounted for once;
@@ -46,6 +46,7 @@ pub mod nudge;
 pub mod observe;
 pub mod pack;
 pub mod pair;
+pub mod protocol;
 pub mod recorder;
 pub mod redact;
 pub mod run;

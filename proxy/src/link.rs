@@ -19,6 +19,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// The body of a request on its way to the upstream.
@@ -55,15 +56,18 @@ pub enum Unanswered {
 impl Link {
     /// Connects.
     pub async fn connect(upstream: &Upstream) -> io::Result<Self> {
-        let connecting = TcpStream::connect((upstream.host.as_str(), upstream.port));
-        let stream = tokio::time::timeout(limits::CONNECT_WITHIN, connecting)
-            .await
-            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        tune(&stream)?;
+        Self::handshake(dial(upstream).await?).await
+    }
+
+    /// Begins to speak HTTP/1.1 over a connection that is open.
+    pub async fn handshake<I>(io: I) -> io::Result<Self>
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (sender, driver) = Builder::new()
             .preserve_header_case(true)
             .max_headers(limits::HEADERS_MAX)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(io))
             .await
             .map_err(io::Error::other)?;
         let driver: Driver = Box::pin(driver.with_upgrades());
@@ -174,6 +178,16 @@ fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
     if running.as_mut().poll(cx).is_ready() {
         *driver = None;
     }
+}
+
+/// Opens a socket to the upstream.
+pub async fn dial(upstream: &Upstream) -> io::Result<TcpStream> {
+    let connecting = TcpStream::connect((upstream.host.as_str(), upstream.port));
+    let stream = tokio::time::timeout(limits::CONNECT_WITHIN, connecting)
+        .await
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    tune(&stream)?;
+    Ok(stream)
 }
 
 /// What every socket gets, on both sides: no delay for small frames, and probes of a silent peer.
