@@ -6,21 +6,24 @@ use crate::limits;
 use crate::link;
 use crate::metrics::Metric;
 use crate::protocol::Protocol;
+use crate::route::Route;
 use crate::server::Shared;
+use crate::tls::{self, Inbound};
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 /// Takes connections until the proxy drains.
-pub async fn run(listener: TcpListener, shared: Arc<Shared>) {
+pub async fn run(listener: TcpListener, route: Arc<Route>, shared: Arc<Shared>) {
     let drain = shared.drain.clone();
-    let mut id = 0;
     while let Some(accepted) = drain.run_until_cancelled(listener.accept()).await {
         let stream = match accepted {
             Ok((stream, _)) => stream,
@@ -32,8 +35,12 @@ pub async fn run(listener: TcpListener, shared: Arc<Shared>) {
             }
         };
         shared.metrics.count(Metric::Connections);
-        let connection = Arc::new(Connection::new(&shared, id));
-        id += 1;
+        let Some(destination) = route.destination(&stream) else {
+            shared.metrics.count(Metric::LoopsRefused);
+            continue;
+        };
+        let id = shared.next_connection();
+        let connection = Arc::new(Connection::new(&shared, destination, id));
         drop(shared.tasks.spawn(serve(stream, connection)));
     }
 }
@@ -50,7 +57,49 @@ async fn serve(stream: TcpStream, connection: Arc<Connection>) {
         Arc::clone(&connection.traffic),
         Arc::clone(&connection.shared.recorder),
     );
-    over(io, &stream, Protocol::Http1, connection).await;
+    match &connection.destination.route().inbound {
+        None => over(io, &stream, Protocol::Http1, connection).await,
+        Some(inbound) => {
+            if let Some(io) = shake_hands(inbound, io, &stream, &connection).await {
+                let (_, session) = io.get_ref();
+                connection.destination.asked(session.server_name());
+                let protocol = match session.alpn_protocol() {
+                    Some(tls::H2) => Protocol::Http2,
+                    _ => Protocol::Http1,
+                };
+                // The bytes of the handshake were no request.
+                connection.traffic.rearm();
+                over(io, &stream, protocol, connection).await;
+            }
+        }
+    }
+}
+
+/// Shakes hands with a client. A connection that ends before its first byte is a probe of the port.
+async fn shake_hands(
+    inbound: &Inbound,
+    io: ClientIo,
+    stream: &TcpStream,
+    connection: &Connection,
+) -> Option<TlsStream<ClientIo>> {
+    let shared = &connection.shared;
+    let shaking = async {
+        let mut byte = [0];
+        let first = stream.peek(&mut byte);
+        match shared.drain.run_until_cancelled(first).await {
+            Some(Ok(1..)) => inbound.acceptor().accept(io).await.map(Some),
+            _ => Ok(None),
+        }
+    };
+    let shaking = tokio::time::timeout(limits::TLS_HANDSHAKE_WITHIN, shaking);
+    let shaken = shared.cut.run_until_cancelled(shaking).await?;
+    match shaken.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
+        Ok(io) => io,
+        Err(cause) => {
+            shared.handshake_failed(connection.destination.route(), &cause);
+            None
+        }
+    }
 }
 
 /// Serves what is spoken over a client's socket, or over what lies upon it.

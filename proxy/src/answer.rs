@@ -45,10 +45,11 @@ struct Cut {
 
 impl Answer {
     /// A body of our own.
-    pub fn own(text: &'static str, busy: Busy) -> Self {
+    pub fn own(text: impl Into<Bytes>, busy: Busy) -> Self {
+        let text = text.into();
         let over = text.is_empty();
         Self {
-            source: Source::Own(Bytes::from_static(text.as_bytes())),
+            source: Source::Own(text),
             cut: None,
             over,
             busy,

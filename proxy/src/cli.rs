@@ -14,9 +14,71 @@ pub struct RecordArgs {
     #[arg(long, env = "TRUETAPE_LISTEN", value_name = "ADDR")]
     pub listen: Option<String>,
 
-    /// The inference server, as in http://127.0.0.1:8000.
+    /// The inference server, as in http://127.0.0.1:8000 or https://engine.example.
     #[arg(long, env = "TRUETAPE_UPSTREAM", value_name = "URL")]
     pub upstream: Option<String>,
+
+    /// Another listener and its upstream, as in 0.0.0.0:8003=http://127.0.0.1:8002; may be given
+    /// more than once, beside or instead of --listen and --upstream.
+    #[arg(
+        long,
+        env = "TRUETAPE_ROUTE",
+        value_name = "LISTEN=UPSTREAM",
+        value_delimiter = ','
+    )]
+    pub route: Vec<String>,
+
+    /// Instead of --upstream: connections were redirected here, and go where they were sent.
+    #[arg(long, env = "TRUETAPE_TRANSPARENT")]
+    pub transparent: bool,
+
+    /// The firewall mark of connections to the upstream, by which rules leave them alone; needs
+    /// CAP_NET_ADMIN.
+    #[arg(long, env = "TRUETAPE_SO_MARK", value_name = "NUMBER")]
+    pub so_mark: Option<String>,
+
+    /// A certificate chain for clients (PEM); given more than once, clients choose by name, and
+    /// the first is the default.
+    #[arg(
+        long,
+        env = "TRUETAPE_TLS_CERT",
+        value_name = "FILE",
+        value_delimiter = ','
+    )]
+    pub tls_cert: Vec<String>,
+
+    /// The private key of each --tls-cert, in the same order (PEM).
+    #[arg(
+        long,
+        env = "TRUETAPE_TLS_KEY",
+        value_name = "FILE",
+        value_delimiter = ','
+    )]
+    pub tls_key: Vec<String>,
+
+    /// The authorities of clients' certificates (PEM); clients are asked for one.
+    #[arg(long, env = "TRUETAPE_TLS_CLIENT_CA", value_name = "FILE")]
+    pub tls_client_ca: Option<String>,
+
+    /// Whether a client must show a certificate: `require` or `request` [default: require].
+    #[arg(long, env = "TRUETAPE_TLS_CLIENT_AUTH", value_name = "POLICY")]
+    pub tls_client_auth: Option<String>,
+
+    /// The authorities of an https upstream (PEM), instead of the machine's.
+    #[arg(long, env = "TRUETAPE_UPSTREAM_CA", value_name = "FILE")]
+    pub upstream_ca: Option<String>,
+
+    /// The certificate chain that an https upstream is shown (PEM).
+    #[arg(long, env = "TRUETAPE_UPSTREAM_CERT", value_name = "FILE")]
+    pub upstream_cert: Option<String>,
+
+    /// The private key of --upstream-cert (PEM).
+    #[arg(long, env = "TRUETAPE_UPSTREAM_KEY", value_name = "FILE")]
+    pub upstream_key: Option<String>,
+
+    /// The name that the certificate of an https upstream must have, when it is not the URL's host.
+    #[arg(long, env = "TRUETAPE_UPSTREAM_SERVER_NAME", value_name = "NAME")]
+    pub upstream_server_name: Option<String>,
 
     /// The directory that captures go to; one proxy each.
     #[arg(long, env = "TRUETAPE_OUT", value_name = "DIR")]

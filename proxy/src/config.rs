@@ -1,13 +1,16 @@
 //! What the settings mean: parsed, bounded, cross-checked, or one good error.
 
 mod parse;
+mod routes;
 mod settings;
 
 use crate::cli::RecordArgs;
 use crate::error::Error;
 use crate::limits;
 use crate::redact;
-use parse::{bytes, duration, proxy_id, rows, upstream};
+use crate::tls::{InboundFiles, OutboundFiles};
+use parse::{bytes, duration, mark, proxy_id, rows};
+use routes::routes;
 use settings::Settings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,6 +33,8 @@ pub struct Upstream {
     pub host: String,
     /// Its port.
     pub port: u16,
+    /// Whether it is spoken to over TLS.
+    pub tls: bool,
 }
 
 impl Upstream {
@@ -43,6 +48,38 @@ impl Upstream {
     }
 }
 
+/// Where the connections of a listener go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// To one server.
+    Server(Upstream),
+    /// Each to where it was sent before it was redirected.
+    OriginalDestination,
+}
+
+impl Target {
+    /// What it is called in logs, digests and, where it is one server, the column `upstream`.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Server(upstream) => upstream.authority(),
+            Self::OriginalDestination => "original destination".to_owned(),
+        }
+    }
+}
+
+/// One listener and where it leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteConfig {
+    /// Where clients connect.
+    pub listen: String,
+    /// Where their requests go.
+    pub target: Target,
+    /// TLS towards clients; without, they are spoken to in clear.
+    pub inbound: Option<InboundFiles>,
+    /// TLS towards the upstream; without, it is spoken to in clear.
+    pub outbound: Option<OutboundFiles>,
+}
+
 /// The configuration of one proxy. It is passed, never global, and does not change while it runs.
 #[derive(Clone, Debug)]
 #[expect(
@@ -50,8 +87,8 @@ impl Upstream {
     reason = "every field is a setting, documented in cli::RecordArgs"
 )]
 pub struct Config {
-    pub listen: String,
-    pub upstream: Upstream,
+    pub routes: Vec<RouteConfig>,
+    pub so_mark: Option<u32>,
     pub out: PathBuf,
     pub admin: SocketAddr,
     pub memory_budget: usize,
@@ -80,8 +117,8 @@ impl Config {
             ));
         }
         Ok(Self {
-            listen: listen(&settings)?,
-            upstream: upstream(settings.required("upstream")?)?,
+            routes: routes(&settings)?,
+            so_mark: mark(settings.text("so_mark"))?,
             out: PathBuf::from(settings.required("out")?),
             admin: admin(&settings)?,
             memory_budget,
@@ -106,7 +143,9 @@ impl Config {
     /// Names the configuration in footers: what a capture means depends on it.
     pub fn digest(&self) -> String {
         let mut digest = Digester::new();
-        digest.add(self.upstream.authority().as_bytes());
+        for route in &self.routes {
+            digest.add(route.target.name().as_bytes());
+        }
         digest.add(&(self.body_bytes_max as u64).to_le_bytes());
         digest.add(&(self.memory_budget as u64).to_le_bytes());
         digest.add(format!("{:?}", self.content).as_bytes());
@@ -114,20 +153,6 @@ impl Config {
             digest.add(name.as_bytes());
         }
         digest.finish()
-    }
-}
-
-fn listen(settings: &Settings) -> Result<String, Error> {
-    let address = settings.required("listen")?;
-    let port = address
-        .rsplit_once(':')
-        .map(|(_, port)| port.parse::<u16>());
-    match port {
-        Some(Ok(_)) => Ok(address.to_owned()),
-        _ => Err(Error::config(
-            "listen",
-            format!("found {address:?}, expected an address and a port, as in 0.0.0.0:8001"),
-        )),
     }
 }
 

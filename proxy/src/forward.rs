@@ -7,6 +7,7 @@ use crate::link::{Link, RequestBody, Unanswered};
 use crate::metrics::Metric;
 use crate::pair::Pair;
 use crate::redact::{self, Credentials, HeaderText};
+use crate::route::Destination;
 use crate::server::Shared;
 use crate::tap::{Recording, Tap};
 use crate::tape::{Arrival, Fate, ResponseHead, Tape};
@@ -43,18 +44,21 @@ pub struct Connection {
     pub pair: Arc<Pair>,
     /// Ends with it: what goes on for it in tasks of their own.
     pub alive: DropGuard,
+    /// Where its requests go.
+    pub destination: Destination,
     /// Its number.
     pub id: i64,
 }
 
 impl Connection {
     /// A connection that was just accepted.
-    pub fn new(shared: &Arc<Shared>, id: i64) -> Self {
+    pub fn new(shared: &Arc<Shared>, destination: Destination, id: i64) -> Self {
         Self {
             shared: Arc::clone(shared),
             traffic: Traffic::new(),
             pair: Arc::default(),
             alive: CancellationToken::new().drop_guard(),
+            destination,
             id,
         }
     }
@@ -126,9 +130,9 @@ pub async fn exchange(
             let drive = connection.drive(link, !upload.is_over());
             Ok(pass(&connection, response, drive, asked, tape, busy))
         }
-        Err(Failed::Unreachable(unsent)) => {
+        Err(Failed::Unreachable(unsent, why)) => {
             read_off(shared, *unsent).await;
-            Ok(unreachable(shared, tape, busy))
+            Ok(unreachable(shared, why, tape, busy))
         }
         Err(Failed::Broken) => {
             shared.metrics.count(Metric::UpstreamBroken);
@@ -177,6 +181,7 @@ fn begin(
     recorder.begin(|inflight| Arrival {
         conn_id: connection.id,
         conn_seq: sequence,
+        upstream: Arc::clone(&connection.destination.authority),
         arrival_us,
         inflight,
         method: request.method().as_str().to_owned(),
@@ -201,7 +206,7 @@ fn prepare(
         // An upstream that is asked in 1.0 may not chunk, and buffers its stream.
         parts.version = Version::HTTP_11;
         if !parts.headers.contains_key(HOST)
-            && let Ok(host) = HeaderValue::from_str(&shared.config.upstream.authority())
+            && let Ok(host) = HeaderValue::from_str(&connection.destination.authority)
         {
             parts.headers.insert(HOST, host);
         }
@@ -212,7 +217,7 @@ fn prepare(
 }
 
 enum Failed {
-    Unreachable(Box<Request<RequestBody>>),
+    Unreachable(Box<Request<RequestBody>>, &'static str),
     Broken,
 }
 
@@ -230,11 +235,11 @@ async fn answer(
             Some(link) => link,
             None => {
                 shared.metrics.count(Metric::UpstreamConnects);
-                match Link::connect(&shared.config.upstream).await {
+                match Link::connect(&connection.destination).await {
                     Ok(link) => link,
                     Err(cause) => {
-                        shared.unreachable(&cause);
-                        return Err(Failed::Unreachable(Box::new(request)));
+                        shared.unreachable(&connection.destination.authority, &cause);
+                        return Err(Failed::Unreachable(Box::new(request), cause.name()));
                     }
                 }
             }
@@ -322,14 +327,17 @@ async fn read_off(shared: &Shared, request: Request<RequestBody>) {
 }
 
 /// The one answer that is ours, marked as such.
-fn unreachable(shared: &Shared, tape: Option<Arc<Tape>>, busy: Busy) -> Response<ResponseBody> {
-    let mut response = Response::new(Tap::new(
-        Answer::own("truetape: upstream connect failed\n", busy),
-        None,
-    ));
+fn unreachable(
+    shared: &Shared,
+    why: &'static str,
+    tape: Option<Arc<Tape>>,
+    busy: Busy,
+) -> Response<ResponseBody> {
+    let text = format!("truetape: {why} failed\n");
+    let mut response = Response::new(Tap::new(Answer::own(text, busy), None));
     *response.status_mut() = StatusCode::BAD_GATEWAY;
     let headers = response.headers_mut();
-    headers.insert(ERROR_HEADER, HeaderValue::from_static("upstream connect"));
+    headers.insert(ERROR_HEADER, HeaderValue::from_static(why));
     headers.insert(
         http::header::CONTENT_TYPE,
         HeaderValue::from_static("text/plain"),

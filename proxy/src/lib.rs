@@ -11,7 +11,8 @@
 //! Read in this order:
 //!
 //! 1. [`cli`] and [`config`]: what is set and what it means; [`limits`]: every bound;
-//! 2. [`protocol`], [`accept`], [`forward`], [`headers`], [`link`], [`pair`], [`nudge`],
+//! 2. [`route`], [`tls`], [`transparent`], [`upward`]: from a listener to an upstream; [`protocol`],
+//!    [`accept`], [`forward`], [`headers`], [`link`], [`pair`], [`nudge`],
 //!    [`answer`], [`tunnel`]: the serving path;
 //! 3. [`io`], [`tap`], [`track`], [`pack`], [`budget`]: what is remembered of it, in bounded memory;
 //! 4. [`tape`], [`recorder`], [`account`]: one exchange, offered once, accounted for once;
@@ -49,6 +50,7 @@ pub mod pair;
 pub mod protocol;
 pub mod recorder;
 pub mod redact;
+pub mod route;
 pub mod run;
 pub mod seal;
 pub mod sealer;
@@ -56,8 +58,11 @@ pub mod server;
 pub mod spool;
 pub mod tap;
 pub mod tape;
+pub mod tls;
 pub mod track;
+pub mod transparent;
 pub mod tunnel;
+pub mod upward;
 pub mod writer;
 
 pub use error::Error;

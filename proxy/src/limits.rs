@@ -13,6 +13,12 @@ pub const ADMIN: &str = "127.0.0.1:4780";
 /// Port of a URL that names none.
 pub const HTTP_PORT: u16 = 80;
 
+/// Port of an https URL that names none.
+pub const HTTPS_PORT: u16 = 443;
+
+/// Routes of one process: each has a listener and a task, and is named in a log line.
+pub const ROUTES_MAX: usize = 256;
+
 /// Longest name of a recorder: what a host name may have.
 pub const PROXY_ID_CHARS_MAX: usize = 64;
 
@@ -129,3 +135,14 @@ pub const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Pause after the system refused to accept (out of file descriptors).
 pub const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(50);
+
+/// Longest handshake with a client: what asyncio, under the engines, allows (60 s). Being laxer than
+/// they are is never visible.
+pub const TLS_HANDSHAKE_WITHIN: Duration = Duration::from_secs(60);
+
+/// Most that is read of a PEM file: the bundles of machines have 0.3 MiB.
+pub const TLS_FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// How often certificates, keys and authorities are looked at: Kubernetes takes a minute to bring a
+/// new one, and a certificate is renewed days before its end.
+pub const TLS_LOOK_EVERY: Duration = Duration::from_secs(30);

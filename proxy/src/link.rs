@@ -4,10 +4,11 @@
 //! the head of its response. So a response needs no hop between threads, and dropping the exchange
 //! closes the socket at once, in whatever phase it is.
 
-use crate::config::Upstream;
 use crate::limits;
 use crate::nudge::Poller;
+use crate::route::{Destination, Unreached};
 use crate::tap::Tap;
+use crate::tls::Offer;
 use bytes::Bytes;
 use hyper::Request;
 use hyper::Response;
@@ -55,8 +56,9 @@ pub enum Unanswered {
 
 impl Link {
     /// Connects.
-    pub async fn connect(upstream: &Upstream) -> io::Result<Self> {
-        Self::handshake(dial(upstream).await?).await
+    pub async fn connect(destination: &Destination) -> Result<Self, Unreached> {
+        let stream = destination.connect(Offer::Http1).await?;
+        Self::handshake(stream).await.map_err(Unreached::Tcp)
     }
 
     /// Begins to speak HTTP/1.1 over a connection that is open.
@@ -178,16 +180,6 @@ fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
     if running.as_mut().poll(cx).is_ready() {
         *driver = None;
     }
-}
-
-/// Opens a socket to the upstream.
-pub async fn dial(upstream: &Upstream) -> io::Result<TcpStream> {
-    let connecting = TcpStream::connect((upstream.host.as_str(), upstream.port));
-    let stream = tokio::time::timeout(limits::CONNECT_WITHIN, connecting)
-        .await
-        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-    tune(&stream)?;
-    Ok(stream)
 }
 
 /// What every socket gets, on both sides: no delay for small frames, and probes of a silent peer.

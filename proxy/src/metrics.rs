@@ -25,11 +25,16 @@ pub enum Metric {
     TornBytes,
     DiskErrors,
     ParseFailures,
+    TlsHandshakeFailures,
+    UpstreamTlsFailures,
+    TlsReloads,
+    TlsReloadFailures,
+    LoopsRefused,
 }
 
 impl Metric {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 19] = [
         Self::Connections,
         Self::Requests,
         Self::Tunnels,
@@ -44,6 +49,11 @@ impl Metric {
         Self::TornBytes,
         Self::DiskErrors,
         Self::ParseFailures,
+        Self::TlsHandshakeFailures,
+        Self::UpstreamTlsFailures,
+        Self::TlsReloads,
+        Self::TlsReloadFailures,
+        Self::LoopsRefused,
     ];
 
     /// Its name.
@@ -63,6 +73,11 @@ impl Metric {
             Self::TornBytes => "truetape_torn_bytes_total",
             Self::DiskErrors => "truetape_disk_errors_total",
             Self::ParseFailures => "truetape_parse_failures_total",
+            Self::TlsHandshakeFailures => "truetape_tls_handshake_failures_total",
+            Self::UpstreamTlsFailures => "truetape_upstream_tls_failures_total",
+            Self::TlsReloads => "truetape_tls_reloads_total",
+            Self::TlsReloadFailures => "truetape_tls_reload_failures_total",
+            Self::LoopsRefused => "truetape_loops_refused_total",
         }
     }
 
@@ -85,6 +100,21 @@ impl Metric {
             Self::TornBytes => "Bytes at the end of recovered spools that were not whole.",
             Self::DiskErrors => "Writes or syncs that the disk refused.",
             Self::ParseFailures => "Records whose bodies could not be read; their times are kept.",
+            Self::TlsHandshakeFailures => {
+                "Client connections whose TLS handshake failed, or took too long."
+            }
+            Self::UpstreamTlsFailures => {
+                "Connections to the upstream whose TLS handshake failed; the request got our 502."
+            }
+            Self::TlsReloads => {
+                "Times that certificates, keys and authorities were read again and put in force."
+            }
+            Self::TlsReloadFailures => {
+                "Times that they could not be used; those before stayed in force."
+            }
+            Self::LoopsRefused => {
+                "Connections that would have led back to the proxy, or had no original destination."
+            }
         }
     }
 }

@@ -26,7 +26,6 @@ use truetape_schemas::capture::ParseStatus;
 )]
 pub struct Plan {
     pub proxy_id: String,
-    pub upstream: String,
     pub content: Content,
     pub session_headers: Vec<String>,
     pub caller_key: CallerKey,
@@ -37,7 +36,6 @@ impl Plan {
     pub fn of(config: &Config) -> Self {
         Self {
             proxy_id: config.proxy_id.clone(),
-            upstream: config.upstream.authority(),
             content: config.content,
             session_headers: config.session_headers.clone(),
             caller_key: CallerKey::random(),

@@ -3,8 +3,10 @@
 use crate::cli::RecordArgs;
 use crate::config::Config;
 use crate::error::Error;
+use crate::route::Routes;
 use crate::server::{self, Ended};
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use truetape_schemas::blame::Answer;
@@ -22,6 +24,7 @@ pub fn run(args: RecordArgs) -> Result<Answer, Error> {
         return Ok(Answer::Yes);
     }
     if args.check_config {
+        Routes::load(&config, &Arc::default())?;
         return Ok(Answer::Yes);
     }
     quiet_panics();
@@ -58,12 +61,17 @@ pub fn run(args: RecordArgs) -> Result<Answer, Error> {
 async fn serve(config: Config) -> Result<Ended, Error> {
     let mut signals = Signals::new()?;
     let proxy = server::start(config).await?;
-    let upstream = proxy.config().upstream.authority();
+    let routes = proxy.routes();
+    let upstream = routes
+        .first()
+        .and_then(|route| route.split_once('='))
+        .map(|(_, upstream)| upstream);
     let directory = proxy.config().out.display().to_string();
     tracing::info!(
         listen = %proxy.listen_addr,
         admin = %proxy.admin_addr,
         upstream,
+        routes = routes.join(", "),
         directory,
         "listening"
     );

@@ -7,6 +7,8 @@ use crate::error::Error;
 use crate::limits;
 use crate::metrics::{Metric, Metrics};
 use crate::recorder::Recorder;
+use crate::route::{Route, Routes, Unreached};
+use crate::tls::Changed;
 use crate::{accept, observe};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,25 +34,53 @@ pub struct Shared {
     pub drain: CancellationToken,
     /// The deadline passed: everything closes as it is.
     pub cut: CancellationToken,
-    last_complaint_us: AtomicI64,
+    /// Listeners and where they lead.
+    pub routes: Routes,
+    connections: AtomicI64,
+    unreachable_said: Seldom,
+    handshake_said: Seldom,
 }
 
 impl Shared {
+    /// Numbers connections, over all listeners.
+    pub fn next_connection(&self) -> i64 {
+        self.connections.fetch_add(1, Relaxed)
+    }
+
     /// The upstream cannot be reached: said once in a while, counted always.
-    pub fn unreachable(&self, cause: &std::io::Error) {
-        let now_us = self.recorder.clock().now_us();
+    pub fn unreachable(&self, upstream: &str, cause: &Unreached) {
+        match cause {
+            Unreached::Tcp(_) => {}
+            Unreached::Tls(_) => self.metrics.count(Metric::UpstreamTlsFailures),
+            Unreached::Loop => self.metrics.count(Metric::LoopsRefused),
+        }
+        if self.unreachable_said.is_due(self.recorder.clock().now_us()) {
+            tracing::warn!(upstream, %cause, "upstream cannot be reached");
+        }
+    }
+
+    /// A client's handshake failed: the same.
+    pub fn handshake_failed(&self, route: &Route, cause: &std::io::Error) {
+        self.metrics.count(Metric::TlsHandshakeFailures);
+        if self.handshake_said.is_due(self.recorder.clock().now_us()) {
+            tracing::warn!(listen = route.listen, %cause, "a client's TLS handshake failed");
+        }
+    }
+}
+
+/// Keeps what repeats itself from filling the log.
+#[derive(Debug, Default)]
+struct Seldom(AtomicI64);
+
+impl Seldom {
+    fn is_due(&self, now_us: i64) -> bool {
         let every_us = i64::try_from(limits::LOSS_LOG_EVERY.as_micros()).unwrap_or(i64::MAX);
-        let last_us = self.last_complaint_us.load(Relaxed);
-        let due = last_us == 0 || now_us - last_us >= every_us;
-        if due
+        let last_us = self.0.load(Relaxed);
+        (last_us == 0 || now_us - last_us >= every_us)
             && self
-                .last_complaint_us
+                .0
                 .compare_exchange(last_us, now_us, Relaxed, Relaxed)
                 .is_ok()
-        {
-            let upstream = self.config.upstream.authority();
-            tracing::warn!(%upstream, %cause, "upstream cannot be reached");
-        }
     }
 }
 
@@ -68,23 +98,30 @@ pub struct Ended {
 /// A proxy that runs.
 #[derive(Debug)]
 pub struct Proxy {
-    /// Where clients connect.
+    /// Where clients connect; with several routes, to the first.
     pub listen_addr: SocketAddr,
+    /// Where clients connect, route by route.
+    pub listen_addrs: Vec<SocketAddr>,
     /// Where the admin pages are.
     pub admin_addr: SocketAddr,
     shared: Arc<Shared>,
     capture: Capture,
-    accepting: JoinHandle<()>,
+    accepting: Vec<JoinHandle<()>>,
     background: TaskTracker,
     stopped: CancellationToken,
 }
 
 /// Starts a proxy on the current runtime.
 pub async fn start(config: Config) -> Result<Proxy, Error> {
-    let (listener, listen_addr) = bind(&config.listen).await?;
+    let metrics = Arc::new(Metrics::default());
+    let routes = Routes::load(&config, &metrics)?;
+    let (listeners, listen_addrs) = listen(&routes).await?;
+    let listen_addr = listen_addrs
+        .first()
+        .copied()
+        .ok_or_else(|| Error::config("listen", "not set; pass --listen or --route"))?;
     let (admin_listener, admin_addr) = bind_admin(config.admin).await?;
     let (recorder, records) = Recorder::new(config.memory_budget, limits::QUEUE_RECORDS_MAX);
-    let metrics = Arc::new(Metrics::default());
     let plan = observe::Plan::of(&config);
     let capture = Capture::start(&config, &recorder, &metrics, plan, records)?;
     let shared = Arc::new(Shared {
@@ -94,10 +131,26 @@ pub async fn start(config: Config) -> Result<Proxy, Error> {
         tasks: TaskTracker::new(),
         drain: CancellationToken::new(),
         cut: CancellationToken::new(),
-        last_complaint_us: AtomicI64::new(0),
+        routes,
+        connections: AtomicI64::new(0),
+        unreachable_said: Seldom::default(),
+        handshake_said: Seldom::default(),
     });
     let (background, stopped) = (TaskTracker::new(), CancellationToken::new());
-    let accepting = background.spawn(accept::run(listener, Arc::clone(&shared)));
+    let accept = |(listener, route): (_, &Arc<Route>)| {
+        background.spawn(accept::run(
+            listener,
+            Arc::clone(route),
+            Arc::clone(&shared),
+        ))
+    };
+    let accepting = listeners
+        .into_iter()
+        .zip(&shared.routes.all)
+        .map(accept)
+        .collect();
+    let keeper = Arc::clone(&shared.routes.keeper);
+    drop(background.spawn(keeper.watch(limits::TLS_LOOK_EVERY, stopped.clone())));
     let serving = admin::run(
         admin_listener,
         Arc::clone(&shared),
@@ -107,6 +160,7 @@ pub async fn start(config: Config) -> Result<Proxy, Error> {
     drop(background.spawn(serving));
     Ok(Proxy {
         listen_addr,
+        listen_addrs,
         admin_addr,
         shared,
         capture,
@@ -127,8 +181,10 @@ impl Proxy {
     pub async fn shutdown_or(self, at_once: impl Future<Output = ()>) -> Ended {
         let shared = self.shared;
         shared.drain.cancel();
-        // Once it has ended, the port is closed.
-        self.accepting.await.ok();
+        // Once they have ended, the ports are closed.
+        for accepting in self.accepting {
+            accepting.await.ok();
+        }
         shared.tasks.close();
         tracing::info!(open = shared.tasks.len(), "draining");
         tokio::select! {
@@ -157,6 +213,20 @@ impl Proxy {
         }
     }
 
+    /// Reads certificates, keys and authorities again; a reload that fails changes nothing.
+    pub fn reload_tls(&self) -> Result<Changed, Error> {
+        self.shared.routes.keeper.reload()
+    }
+
+    /// Where each listener leads, as in `127.0.0.1:8001=127.0.0.1:8000`.
+    pub fn routes(&self) -> Vec<String> {
+        let routes = self.shared.routes.all.iter();
+        let named = self.listen_addrs.iter().zip(routes);
+        named
+            .map(|(listen, route)| format!("{listen}={}", route.name()))
+            .collect()
+    }
+
     /// The settings in force.
     pub fn config(&self) -> &Config {
         &self.shared.config
@@ -182,6 +252,18 @@ async fn bind_admin(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Er
         }
         bound => bound,
     }
+}
+
+/// Binds every listener before any takes a connection.
+async fn listen(routes: &Routes) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), Error> {
+    let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+    for route in &routes.all {
+        let (listener, address) = bind(&route.listen).await?;
+        listeners.push(listener);
+        addresses.push(address);
+    }
+    routes.listen(&addresses);
+    Ok((listeners, addresses))
 }
 
 async fn bind(address: &str) -> Result<(TcpListener, SocketAddr), Error> {

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Arrival {
     pub conn_id: i64,
     pub conn_seq: i32,
+    pub upstream: Arc<str>,
     pub arrival_us: i64,
     pub inflight: i32,
     pub method: String,

@@ -1,10 +1,12 @@
 //! From text to values, with what was allowed in each error.
 
 use super::Upstream;
+use super::routes::without_password;
 use super::settings::Settings;
 use crate::error::Error;
 use crate::limits;
 use bytesize::ByteSize;
+use rustls::pki_types::ServerName;
 use std::time::Duration;
 
 /// A size of at least `least`.
@@ -80,23 +82,18 @@ pub(super) fn rows(settings: &Settings, name: &str) -> Result<u64, Error> {
     }
 }
 
-/// `http://host[:port]`. Other schemes are refused by name, never guessed.
+/// `http://host[:port]` or `https://host[:port]`. Other schemes are refused by name, never guessed.
 pub(super) fn upstream(text: &str) -> Result<Upstream, Error> {
-    // What stands before an at sign may be a password.
-    let shown = match text.rsplit_once('@') {
-        Some((_, host)) => format!("...@{host}"),
-        None => text.to_owned(),
-    };
+    let shown = without_password(text);
     let refuse = |problem: &str| Error::config("upstream", format!("found {shown:?}, {problem}"));
-    if text.starts_with("https://") {
-        return Err(refuse("TLS is not supported yet; use http://host:port"));
-    }
     let uri: http::Uri = text
         .parse()
         .map_err(|_| refuse("expected a URL, as in http://127.0.0.1:8000"))?;
-    if uri.scheme_str() != Some("http") {
-        return Err(refuse("expected a URL, as in http://127.0.0.1:8000"));
-    }
+    let tls = match uri.scheme_str() {
+        Some("http") => false,
+        Some("https") => true,
+        _ => return Err(refuse("expected a URL, as in http://127.0.0.1:8000")),
+    };
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
         return Err(refuse(
             "a path is not supported: requests keep the path they were sent with",
@@ -114,10 +111,44 @@ pub(super) fn upstream(text: &str) -> Result<Upstream, Error> {
     if host.is_empty() {
         return Err(refuse("expected a host"));
     }
+    if tls && ServerName::try_from(host).is_err() {
+        return Err(refuse("expected a host name or an IP address"));
+    }
+    let port = if tls {
+        limits::HTTPS_PORT
+    } else {
+        limits::HTTP_PORT
+    };
     Ok(Upstream {
         host: host.to_owned(),
-        port: uri.port_u16().unwrap_or(limits::HTTP_PORT),
+        port: uri.port_u16().unwrap_or(port),
+        tls,
     })
+}
+
+/// A firewall mark; none when it is not set.
+pub(super) fn mark(text: &str) -> Result<Option<u32>, Error> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match number(text) {
+        // Zero is what unmarked connections have.
+        Some(mark @ 1..) => Ok(Some(mark)),
+        _ => Err(Error::config(
+            "so_mark",
+            format!(
+                "found {text:?}, expected a number of 32 bits, at least 1, as in 4780 or 0x12ac"
+            ),
+        )),
+    }
+}
+
+/// A number, decimal or hexadecimal, as in a TOML file.
+pub(super) fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(hexadecimal) => u32::from_str_radix(hexadecimal, 16).ok(),
+        None => text.parse().ok(),
+    }
 }
 
 /// A name that is safe in a file name and in a column.

@@ -1,5 +1,6 @@
 //! Settings as text, by name, with where each comes from.
 
+use super::routes::{List, RouteText};
 use crate::cli::RecordArgs;
 use crate::error::Error;
 use crate::limits;
@@ -44,6 +45,20 @@ struct File {
     #[serde(default)]
     session_header: Vec<String>,
     proxy_id: Option<String>,
+    transparent: Option<bool>,
+    so_mark: Option<u32>,
+    #[serde(default)]
+    tls_cert: List,
+    #[serde(default)]
+    tls_key: List,
+    tls_client_ca: Option<String>,
+    tls_client_auth: Option<String>,
+    upstream_ca: Option<String>,
+    upstream_cert: Option<String>,
+    upstream_key: Option<String>,
+    upstream_server_name: Option<String>,
+    #[serde(default)]
+    route: Vec<RouteText>,
 }
 
 /// All settings, merged but not yet understood.
@@ -52,6 +67,9 @@ pub(super) struct Settings {
     values: BTreeMap<&'static str, (String, Source)>,
     session_headers: Vec<String>,
     session_source: Source,
+    lists: BTreeMap<&'static str, (Vec<String>, Source)>,
+    typed_routes: Vec<String>,
+    file_routes: Vec<RouteText>,
 }
 
 impl Settings {
@@ -68,6 +86,9 @@ impl Settings {
             values: BTreeMap::new(),
             session_headers: Vec::new(),
             session_source: Source::Default,
+            lists: BTreeMap::new(),
+            typed_routes: args.route.clone(),
+            file_routes: file.route,
         };
         settings.put("listen", &args.listen, file.listen, None);
         settings.put("upstream", &args.upstream, file.upstream, None);
@@ -117,6 +138,31 @@ impl Settings {
             file.proxy_id,
             Some(&super::parse::host_name()),
         );
+        let transparent = args.transparent.then(|| true.to_string());
+        let in_file = file.transparent.map(|on| on.to_string());
+        settings.put("transparent", &transparent, in_file, None);
+        let mark = file.so_mark.map(|mark| mark.to_string());
+        settings.put("so_mark", &args.so_mark, mark, None);
+        settings.put_list("tls_cert", &args.tls_cert, file.tls_cert.0);
+        settings.put_list("tls_key", &args.tls_key, file.tls_key.0);
+        for (name, typed, file) in [
+            ("tls_client_ca", &args.tls_client_ca, file.tls_client_ca),
+            (
+                "tls_client_auth",
+                &args.tls_client_auth,
+                file.tls_client_auth,
+            ),
+            ("upstream_ca", &args.upstream_ca, file.upstream_ca),
+            ("upstream_cert", &args.upstream_cert, file.upstream_cert),
+            ("upstream_key", &args.upstream_key, file.upstream_key),
+            (
+                "upstream_server_name",
+                &args.upstream_server_name,
+                file.upstream_server_name,
+            ),
+        ] {
+            settings.put(name, typed, file, None);
+        }
         if !args.session_header.is_empty() {
             settings.session_headers.clone_from(&args.session_header);
             settings.session_source = Source::FlagOrEnvironment;
@@ -140,6 +186,31 @@ impl Settings {
         if let Some(value) = typed.or(file).or(default) {
             self.values.insert(name, value);
         }
+    }
+
+    fn put_list(&mut self, name: &'static str, typed: &[String], file: Vec<String>) {
+        let value = match (typed, file) {
+            ([], file) if file.is_empty() => return,
+            ([], file) => (file, Source::File),
+            (typed, _) => (typed.to_vec(), Source::FlagOrEnvironment),
+        };
+        self.lists.insert(name, value);
+    }
+
+    /// A setting that is a list; empty when it is not set.
+    pub(super) fn list(&self, name: &str) -> &[String] {
+        self.lists.get(name).map_or(&[], |(list, _)| list)
+    }
+
+    /// The routes: those that were typed, or else those of the file.
+    pub(super) fn routes(&self) -> Result<Vec<RouteText>, Error> {
+        if self.typed_routes.is_empty() {
+            return Ok(self.file_routes.clone());
+        }
+        self.typed_routes
+            .iter()
+            .map(|text| RouteText::of(text))
+            .collect()
     }
 
     /// A setting as text; empty when it is not set and has no default.
@@ -173,8 +244,10 @@ impl Settings {
         };
         let mut text = String::new();
         for (name, (value, source)) in &self.values {
-            let value = match value.parse::<i64>() {
-                Ok(number) if *name == "rotate_rows" => toml::Value::Integer(number),
+            let number = ["rotate_rows", "so_mark"].contains(name);
+            let value = match super::parse::number(value) {
+                Some(value) if number => toml::Value::Integer(value.into()),
+                _ if *name == "transparent" => toml::Value::Boolean(value == "true"),
                 _ => toml::Value::String(value.clone()),
             };
             text.push_str(&line(name, value, *source));
@@ -190,6 +263,21 @@ impl Settings {
             toml::Value::Array(names),
             self.session_source,
         ));
+        for (name, (list, source)) in &self.lists {
+            let list = list.iter().cloned().map(toml::Value::String).collect();
+            text.push_str(&line(name, toml::Value::Array(list), *source));
+        }
+        let source = match self.typed_routes.as_slice() {
+            [] => Source::File,
+            _ => Source::FlagOrEnvironment,
+        };
+        // What cannot be read is refused before anything is printed.
+        let routes = self.routes().unwrap_or_default();
+        if !routes.is_empty()
+            && let Ok(routes) = toml::Value::try_from(routes)
+        {
+            text.push_str(&line("route", routes, source));
+        }
         text
     }
 }

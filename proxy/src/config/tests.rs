@@ -1,4 +1,4 @@
-use super::{Config, Content};
+use super::{Config, Content, Target};
 use crate::cli::RecordArgs;
 use truetape_schemas::blame::{Blame, Blamed as _};
 
@@ -27,7 +27,7 @@ fn defaults_are_sound() {
     let config = Config::resolve(&good()).unwrap();
     assert_eq!(config.memory_budget, 64 << 20);
     assert_eq!(config.content, Content::Full);
-    assert_eq!(config.upstream.authority(), "127.0.0.1:8000");
+    assert_eq!(config.routes[0].target.name(), "127.0.0.1:8000");
     assert!(config.admin.ip().is_loopback());
 }
 
@@ -40,14 +40,10 @@ fn a_bad_setting_is_one_error_that_names_it_and_what_was_allowed() {
         assert_eq!(error.blame(), Blame::Config);
         error.to_string()
     };
-    let cases: [(String, &str); 15] = [
+    let cases: [(String, &str); 14] = [
         (
             bad(|a| a.listen = None),
             "listen: not set; pass --listen or set TRUETAPE_LISTEN",
-        ),
-        (
-            bad(|a| a.upstream = Some("https://x:1".into())),
-            "TLS is not supported yet",
         ),
         (bad(|a| a.upstream = Some("x:1".into())), "expected a URL"),
         (
@@ -170,6 +166,9 @@ fn an_unknown_key_of_the_file_is_refused() {
 #[test]
 fn an_ipv6_upstream_keeps_its_brackets_in_the_column_only() {
     let config = Config::resolve(&args("[::1]:0", "http://[::1]:8000")).unwrap();
-    assert_eq!(config.upstream.host, "::1");
-    assert_eq!(config.upstream.authority(), "[::1]:8000");
+    let Target::Server(upstream) = &config.routes[0].target else {
+        panic!("{:?}", config.routes);
+    };
+    assert_eq!(upstream.host, "::1");
+    assert_eq!(upstream.authority(), "[::1]:8000");
 }

@@ -44,7 +44,7 @@ pub(super) fn of(plan: &Plan, clock: &Clock, record: Record) -> (Exchange, Held)
         exchange_id: new_exchange_id(),
         proxy_id: plan.proxy_id.clone(),
         proxy_epoch_us: Some(clock.epoch_us()),
-        upstream: plan.upstream.clone(),
+        upstream: record.arrival.upstream.to_string(),
         arrival: clock.wall_us(arrival.arrival_us),
         arrival_mono_us: arrival.arrival_us,
         conn_id: arrival.conn_id,

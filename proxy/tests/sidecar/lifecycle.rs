@@ -18,8 +18,9 @@ fn bad_settings_are_one_clear_error_and_their_own_exit_code() {
     let out = TempDir::new("config");
     let blocked = out.join("file");
     std::fs::write(&blocked, b"x").unwrap();
-    let cases: [(&[&str], i32, &str); 7] = [
-        (&["--upstream", "https://x"], 78, "TLS is not supported yet"),
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["--upstream", "ftp://x"], 78, "expected a URL"),
+        (&["--upstream-ca", "ca.pem"], 78, "no upstream is https"),
         (
             &["--memory-budget", "lots"],
             78,

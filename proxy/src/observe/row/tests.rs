@@ -62,6 +62,7 @@ fn row(given: Given, content: Content) -> Exchange {
         arrival: Arrival {
             conn_id: 3,
             conn_seq: 1,
+            upstream: "u:1".into(),
             arrival_us: 1000,
             inflight: 2,
             method: "POST".to_owned(),
@@ -91,7 +92,6 @@ fn row(given: Given, content: Content) -> Exchange {
     };
     let plan = Plan {
         proxy_id: "p".to_owned(),
-        upstream: "u:1".to_owned(),
         content,
         session_headers: vec![],
         caller_key: CallerKey::random(),

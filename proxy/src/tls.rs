@@ -1,0 +1,72 @@
+//! TLS on both sides: what it is made of, and how it is renewed while traffic passes.
+//!
+//! Every side holds its settings behind a [`Swap`]: a handshake takes what is there when it begins,
+//! a reload puts other ones in place, and no connection notices. The crypto provider is passed to
+//! each builder: the process's default is never asked for.
+
+mod files;
+mod inbound;
+mod keeper;
+mod outbound;
+
+pub use inbound::{ClientAuth, Inbound, InboundFiles};
+pub use keeper::{Changed, Keeper};
+pub use outbound::{Outbound, OutboundFiles};
+
+use rustls::crypto::CryptoProvider;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+/// The name of HTTP/2 in a handshake.
+pub const H2: &[u8] = b"h2";
+
+/// The name of HTTP/1.1 in a handshake.
+pub const HTTP1: &[u8] = b"http/1.1";
+
+/// What a side agrees to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// HTTP/1.1 alone.
+    Http1,
+    /// HTTP/2 alone.
+    Http2,
+    /// HTTP/2, or else HTTP/1.1.
+    Both,
+}
+
+impl Offer {
+    fn names(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Http1 => vec![HTTP1.to_vec()],
+            Self::Http2 => vec![H2.to_vec()],
+            Self::Both => vec![H2.to_vec(), HTTP1.to_vec()],
+        }
+    }
+}
+
+/// Settings that a reload replaces.
+#[derive(Debug)]
+pub(crate) struct Swap<T>(RwLock<Arc<T>>);
+
+impl<T> Swap<T> {
+    fn new(value: Arc<T>) -> Self {
+        Self(RwLock::new(value))
+    }
+
+    /// What is in force now; whoever took it keeps it.
+    fn get(&self) -> Arc<T> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set(&self, value: Arc<T>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = value;
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> =
+        LazyLock::new(|| Arc::new(rustls::crypto::ring::default_provider()));
+    Arc::clone(&PROVIDER)
+}
+
+#[cfg(test)]
+mod tests;
