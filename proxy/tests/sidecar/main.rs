@@ -9,5 +9,8 @@ mod faults;
 mod lifecycle;
 mod pairing;
 mod recording;
+mod redirected;
+mod routes;
 mod support;
+mod tls;
 mod transparency;
