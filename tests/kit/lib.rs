@@ -10,7 +10,8 @@
 //! 6. [`capture`]: the rows a directory holds;
 //! 7. [`trace`]: seeded traffic whose sessions, lengths and sharing are known;
 //! 8. [`shared`]: public traces and cases beside the repository;
-//! 9. [`tempdir`]: scratch folders that stay when asked.
+//! 9. [`tempdir`]: scratch folders that stay when asked;
+//! 10. [`eval`]: tables and figures of what was measured, with the machine.
 //!
 //! Everything binds port 0, awaits events with a deadline, and knows no network beyond loopback.
 #![expect(
@@ -22,6 +23,7 @@
 pub mod authority;
 pub mod capture;
 pub mod client;
+pub mod eval;
 pub mod http1;
 pub mod process;
 pub mod shared;
