@@ -9,6 +9,7 @@ use crate::protocol::Protocol;
 use crate::route::Route;
 use crate::server::Shared;
 use crate::tls::{self, Inbound};
+use crate::workers::Workers;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -22,7 +23,12 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 /// Takes connections until the proxy drains.
-pub async fn run(listener: TcpListener, route: Arc<Route>, shared: Arc<Shared>) {
+pub async fn run(
+    listener: TcpListener,
+    route: Arc<Route>,
+    shared: Arc<Shared>,
+    workers: Arc<Workers>,
+) {
     let drain = shared.drain.clone();
     while let Some(accepted) = drain.run_until_cancelled(listener.accept()).await {
         let stream = match accepted {
@@ -41,7 +47,10 @@ pub async fn run(listener: TcpListener, route: Arc<Route>, shared: Arc<Shared>) 
         };
         let id = shared.next_connection();
         let connection = Arc::new(Connection::new(&shared, destination, id));
-        drop(shared.tasks.spawn(serve(stream, connection)));
+        let served = workers.serve(&shared.tasks, stream, |stream| serve(stream, connection));
+        if let Err(cause) = served {
+            tracing::warn!(%cause, "could not serve a connection");
+        }
     }
 }
 

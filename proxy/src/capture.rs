@@ -200,8 +200,18 @@ impl Capture {
 fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
     Builder::new()
         .name(name.to_owned())
-        .spawn(run)
+        .spawn(move || {
+            yield_to_traffic();
+            run();
+        })
         .map_err(|cause| Error::Runtime { cause })
+}
+
+/// Recording takes the processor when traffic leaves it, and a smaller share when there is none to
+/// spare. Where the system refuses, both are equal.
+pub(crate) fn yield_to_traffic() {
+    // With no process named, it is this thread.
+    rustix::process::setpriority_process(None, limits::RECORDING_NICE).ok();
 }
 
 /// Makes the directory where it is missing, and locks it for this process.

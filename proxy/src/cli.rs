@@ -120,6 +120,10 @@ pub struct RecordArgs {
     #[arg(long, env = "TRUETAPE_DRAIN_TIMEOUT", value_name = "DURATION")]
     pub drain_timeout: Option<String>,
 
+    /// Threads that serve [default: the processors it may use, at most 4].
+    #[arg(long, env = "TRUETAPE_WORKERS", value_name = "THREADS")]
+    pub workers: Option<String>,
+
     /// A request header that names the session; may be given more than once.
     #[arg(
         long,

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::limits;
 use crate::redact;
 use crate::tls::{InboundFiles, OutboundFiles};
-use parse::{bytes, duration, mark, proxy_id, rows};
+use parse::{bytes, duration, mark, proxy_id, rows, workers};
 use routes::routes;
 use settings::Settings;
 use std::net::SocketAddr;
@@ -99,6 +99,7 @@ pub struct Config {
     pub rotate_every: Duration,
     pub fsync_every: Duration,
     pub drain_timeout: Duration,
+    pub workers: usize,
     pub session_headers: Vec<String>,
     pub proxy_id: String,
     printed: String,
@@ -129,6 +130,7 @@ impl Config {
             rotate_every: duration(&settings, "rotate_every", limits::ROTATE_EVERY_MIN)?,
             fsync_every: duration(&settings, "fsync_every", limits::FSYNC_EVERY_MIN)?,
             drain_timeout: duration(&settings, "drain_timeout", Duration::ZERO)?,
+            workers: workers(&settings)?,
             session_headers: session_headers(&settings)?,
             proxy_id: proxy_id(settings.text("proxy_id"))?,
             printed: settings.print(),

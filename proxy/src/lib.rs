@@ -19,7 +19,7 @@
 //! 5. [`observe`], [`redact`]: records to rows, off the serving path;
 //! 6. [`spool`], [`books`], [`writer`], [`disk`], [`seal`], [`sealer`], [`capture`]: rows to segments that
 //!    survive `kill -9`;
-//! 7. [`server`], [`admin`], [`metrics`], [`mod@run`], [`log`], [`clock`], [`error`]: the process.
+//! 7. [`server`], [`workers`], [`admin`], [`metrics`], [`mod@run`], [`log`], [`clock`], [`error`]: the process.
 //!
 //! What the traffic sees is what it would see without us (P1); recording never waits (P2); what was
 //! not recorded is counted (P3); prompt text leaves in a capture only (P4); memory is bounded (P5).
@@ -63,6 +63,7 @@ pub mod track;
 pub mod transparent;
 pub mod tunnel;
 pub mod upward;
+pub mod workers;
 pub mod writer;
 
 pub use error::Error;

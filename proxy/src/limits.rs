@@ -113,6 +113,22 @@ pub const SEAL_WITHIN: Duration = Duration::from_secs(20);
 /// Least time between two log lines about lost records.
 pub const LOSS_LOG_EVERY: Duration = Duration::from_secs(10);
 
+/// Priority of the threads that record. Each has a third of a serving thread's share when all want
+/// the same processor (weights 335 and 1024): half of it for the three together, which keeps up, and
+/// a frame to be passed on never waits for them.
+pub const RECORDING_NICE: i32 = 5;
+
+/// Most workers that are started unasked: four serve more than 100,000 requests in a second, and the
+/// machine belongs to the engine.
+pub const WORKERS_DEFAULT_MAX: usize = 4;
+
+/// Most workers that can be asked for.
+pub const WORKERS_MAX: usize = 256;
+
+/// Time for a runtime's own threads to end after everything else has. A look-up of a name, or a disk
+/// that does not answer, holds one of them.
+pub const RUNTIME_WITHIN: Duration = Duration::from_millis(100);
+
 /// Longest wait for a connection to the upstream: longer than Linux tries by itself (127 s), which
 /// is what a client would wait for. One that goes away ends it earlier.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(130);

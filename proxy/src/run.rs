@@ -5,15 +5,11 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::route::Routes;
 use crate::server::{self, Ended};
+use crate::{limits, workers};
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use truetape_schemas::blame::Answer;
-
-/// Time for the runtime's own threads to end after everything else has. A disk that does not answer
-/// holds one of them.
-const RUNTIME_WITHIN: Duration = Duration::from_millis(100);
 
 /// Runs a proxy until SIGTERM or SIGINT; a second signal cuts what is still open.
 pub fn run(args: RecordArgs) -> Result<Answer, Error> {
@@ -28,13 +24,10 @@ pub fn run(args: RecordArgs) -> Result<Answer, Error> {
         return Ok(Answer::Yes);
     }
     quiet_panics();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("truetape-serve")
-        .build()
-        .map_err(|cause| Error::Runtime { cause })?;
+    // The first worker; the others are threads of their own.
+    let runtime = workers::runtime().map_err(|cause| Error::Runtime { cause })?;
     let served = runtime.block_on(serve(config));
-    runtime.shutdown_timeout(RUNTIME_WITHIN);
+    runtime.shutdown_timeout(limits::RUNTIME_WITHIN);
     let ended = served?;
     tracing::info!(
         offered = ended.ledger.offered,

@@ -69,7 +69,10 @@ pub fn start(
     };
     let thread = Builder::new()
         .name("truetape-seal".to_owned())
-        .spawn(move || sealer.run(&pokes))?;
+        .spawn(move || {
+            crate::capture::yield_to_traffic();
+            sealer.run(&pokes)
+        })?;
     Ok(Handle {
         poke: Poke(poke),
         thread,

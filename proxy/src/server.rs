@@ -9,6 +9,7 @@ use crate::metrics::{Metric, Metrics};
 use crate::recorder::Recorder;
 use crate::route::{Route, Routes, Unreached};
 use crate::tls::Changed;
+use crate::workers::Workers;
 use crate::{accept, observe};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -106,6 +107,7 @@ pub struct Proxy {
     pub admin_addr: SocketAddr,
     shared: Arc<Shared>,
     capture: Capture,
+    workers: Arc<Workers>,
     accepting: Vec<JoinHandle<()>>,
     background: TaskTracker,
     stopped: CancellationToken,
@@ -136,12 +138,14 @@ pub async fn start(config: Config) -> Result<Proxy, Error> {
         unreachable_said: Seldom::default(),
         handshake_said: Seldom::default(),
     });
+    let workers = Arc::new(Workers::start(shared.config.workers)?);
     let (background, stopped) = (TaskTracker::new(), CancellationToken::new());
     let accept = |(listener, route): (_, &Arc<Route>)| {
         background.spawn(accept::run(
             listener,
             Arc::clone(route),
             Arc::clone(&shared),
+            Arc::clone(&workers),
         ))
     };
     let accepting = listeners
@@ -164,6 +168,7 @@ pub async fn start(config: Config) -> Result<Proxy, Error> {
         admin_addr,
         shared,
         capture,
+        workers,
         accepting,
         background,
         stopped,
@@ -206,6 +211,10 @@ impl Proxy {
         self.stopped.cancel();
         self.background.close();
         self.background.wait().await;
+        // Nobody else has them: accepting has ended.
+        if let Some(workers) = Arc::into_inner(self.workers) {
+            workers.stop();
+        }
         Ended {
             ledger: shared.recorder.account().snapshot(),
             cut,

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::limits;
 use bytesize::ByteSize;
 use rustls::pki_types::ServerName;
+use std::num::NonZero;
 use std::time::Duration;
 
 /// A size of at least `least`.
@@ -80,6 +81,25 @@ pub(super) fn rows(settings: &Settings, name: &str) -> Result<u64, Error> {
             format!("found {text:?}, expected a number, at least 1"),
         )),
     }
+}
+
+/// A number of threads.
+pub(super) fn workers(settings: &Settings) -> Result<usize, Error> {
+    let text = settings.text("workers");
+    let most = limits::WORKERS_MAX;
+    match text.parse() {
+        Ok(workers) if (1..=most).contains(&workers) => Ok(workers),
+        _ => Err(Error::config(
+            "workers",
+            format!("found {text:?}, expected a number of threads, 1 to {most}"),
+        )),
+    }
+}
+
+/// The processors that this process may use, up to what recording ever needs.
+pub(super) fn default_workers() -> usize {
+    let usable = std::thread::available_parallelism().map_or(1, NonZero::get);
+    usable.min(limits::WORKERS_DEFAULT_MAX)
 }
 
 /// `http://host[:port]` or `https://host[:port]`. Other schemes are refused by name, never guessed.

@@ -42,6 +42,7 @@ struct File {
     rotate_every: Option<String>,
     fsync_every: Option<String>,
     drain_timeout: Option<String>,
+    workers: Option<u64>,
     #[serde(default)]
     session_header: Vec<String>,
     proxy_id: Option<String>,
@@ -82,6 +83,7 @@ impl Settings {
             .transpose()?
             .unwrap_or_default();
         let rows = file.rotate_rows.map(|rows| rows.to_string());
+        let workers = file.workers.map(|workers| workers.to_string());
         let mut settings = Self {
             values: BTreeMap::new(),
             session_headers: Vec::new(),
@@ -131,6 +133,12 @@ impl Settings {
             &args.drain_timeout,
             file.drain_timeout,
             Some("10m"),
+        );
+        settings.put(
+            "workers",
+            &args.workers,
+            workers,
+            Some(&super::parse::default_workers().to_string()),
         );
         settings.put(
             "proxy_id",
@@ -244,7 +252,7 @@ impl Settings {
         };
         let mut text = String::new();
         for (name, (value, source)) in &self.values {
-            let number = ["rotate_rows", "so_mark"].contains(name);
+            let number = ["rotate_rows", "so_mark", "workers"].contains(name);
             let value = match super::parse::number(value) {
                 Some(value) if number => toml::Value::Integer(value.into()),
                 _ if *name == "transparent" => toml::Value::Boolean(value == "true"),
