@@ -4,7 +4,7 @@ CARGO ?= cargo
 
 .PHONY: help
 help: ## Print this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Record, compile, replay and report on the embedded engine; ends with a fidelity report.
@@ -36,6 +36,12 @@ deny: ## Licences, bans and sources of the dependency graph (needs cargo-deny).
 .PHONY: sidecar
 sidecar: ## Build the proxy alone, small and fast, as it goes into an image.
 	$(CARGO) build --locked --profile sidecar -p truetape-proxy
+
+# What follows is passed on, as in `make bench-proxy ARGS=--quick`.
+.PHONY: bench-proxy
+bench-proxy: sidecar ## Compare the proxy with its peers: nginx, haproxy, envoy, mitmproxy, as far as they are here.
+	TRUETAPE_BENCH_PROXY=$(or $(TRUETAPE_BENCH_PROXY),$(CURDIR)/target/sidecar/truetape-proxy) \
+	  $(CARGO) bench --locked -p truetape-testkit --bench proxy -- $(ARGS)
 
 .PHONY: ci
 ci: lint test ## What continuous integration runs.
