@@ -61,6 +61,25 @@ fn every_listener_leads_to_its_own_upstream_and_all_rows_are_in_one_capture() {
 }
 
 #[test]
+fn connections_to_the_upstream_are_marked_or_the_start_is_refused() {
+    let any = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let may_mark = any.set_mark(1).is_ok();
+    let (out, upstream) = (TempDir::new("mark"), Upstream::start(ok));
+    let url = format!("http://localhost:{}", upstream.addr.port());
+    let arguments = crate::support::args(&url, &out.join("captures"), &["--so-mark", "0x12ac"]);
+    let process = Process::start(Path::new(crate::support::PROXY), arguments, &[]);
+    if may_mark {
+        let sidecar = Sidecar::of(process);
+        let answer = client::exchange(sidecar.listen, &chat(), None);
+        assert_eq!(answer.status(), 200);
+        sidecar.stop();
+    } else {
+        let ended = process.wait(SOON).expect_code(78);
+        assert!(ended.stderr.contains("so_mark: "), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_drain_ends_every_listener_and_every_stream() {
     let out = TempDir::new("drained");
     let upstreams = [Upstream::start(|_| stream(10, 50)), Upstream::start(ok)];

@@ -3,6 +3,7 @@
 use super::{Trust, ask, closing_chat, read_request, refs, rows};
 use crate::support::{Meter, SOON, Sidecar, Stage, chat, ok, stream};
 use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use truetape_schemas::capture::Outcome;
 use truetape_testkit::tempdir::TempDir;
@@ -111,6 +112,21 @@ fn a_slow_client_gets_every_byte_and_its_stall_is_recorded() {
         "{:?}",
         rows[0].client_stall_us
     );
+}
+
+#[test]
+fn a_client_that_has_said_nothing_yet_does_not_hold_a_drain() {
+    let trust = Trust::new("silent");
+    let (_, flags) = trust.shown("front", &["front.test"]);
+    let stage = Stage::with("silent", &refs(&flags), ok);
+    let silent = TcpStream::connect(stage.sidecar.listen).unwrap();
+    let config = trust.client(&[]);
+    let client = tls::connect(stage.sidecar.listen, &config, "front.test").unwrap();
+    // It came after the silent one, so that one was accepted too.
+    assert!(ask(client, &closing_chat()).0.contains(" 200 "));
+    stage.sidecar.process.terminate();
+    stage.sidecar.process.wait(SOON).expect_code(0);
+    drop(silent);
 }
 
 #[test]
