@@ -1,5 +1,6 @@
 use super::{Changed, ClientAuth, Inbound, InboundFiles, Keeper, Offer, Outbound, OutboundFiles};
 use crate::metrics::{Metric, Metrics};
+use rustls::HandshakeKind;
 use rustls::pki_types::{CertificateDer, ServerName};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -254,6 +255,36 @@ async fn pass_a_byte(shaken: &mut Shaken) {
     shaken.0.write_all(b"x").await.unwrap();
     shaken.0.flush().await.unwrap();
     assert_eq!(shaken.1.read_u8().await.unwrap(), b'x');
+}
+
+#[tokio::test]
+async fn a_session_of_before_a_reload_is_not_resumed_after_it() {
+    let directory = TempDir::new("resumed");
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let ca = servers.write(directory.path(), "servers.pem");
+    let files = InboundFiles {
+        client_ca: Some(clients.write(directory.path(), "clients.pem")),
+        ..inbound(&directory, &[&servers.issue(&["a.test"])])
+    };
+    let side = Arc::new(Inbound::load(files, Offer::Both).unwrap());
+    let outbound = Outbound::load(OutboundFiles {
+        identity: Some(clients.issue(&[]).write(directory.path(), "client")),
+        ..trusting(&ca)
+    });
+    let outbound = outbound.unwrap();
+    for resumed in [HandshakeKind::Full, HandshakeKind::Resumed] {
+        let mut shaken = shake(&side, &outbound, Offer::Both, "a.test")
+            .await
+            .unwrap();
+        assert_eq!(shaken.1.get_ref().1.handshake_kind(), Some(resumed));
+        pass_a_byte(&mut shaken).await;
+    }
+    // Its authority is trusted no more: what was established under it ends here.
+    Authority::new("others").write(directory.path(), "clients.pem");
+    let keeper = Keeper::new(vec![Arc::clone(&side)], vec![], Arc::default()).unwrap();
+    keeper.reload().unwrap();
+    let refused = shake(&side, &outbound, Offer::Both, "a.test").await;
+    assert!(refused.is_err(), "a client that is trusted no more came in");
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ fn bad_settings_are_one_clear_error_and_their_own_exit_code() {
     let out = TempDir::new("config");
     let blocked = out.join("file");
     std::fs::write(&blocked, b"x").unwrap();
-    let cases: [(&[&str], i32, &str); 8] = [
+    let cases: [(&[&str], i32, &str); 9] = [
         (&["--upstream", "ftp://x"], 78, "expected a URL"),
         (&["--upstream-ca", "ca.pem"], 78, "no upstream is https"),
         (
@@ -28,6 +28,17 @@ fn bad_settings_are_one_clear_error_and_their_own_exit_code() {
         ),
         (&["--content", "digest"], 78, "digest is not supported yet"),
         (&["--config", "/nowhere.toml"], 78, "/nowhere.toml"),
+        (
+            &[
+                "--check-config",
+                "--tls-cert",
+                "/nowhere.pem",
+                "--tls-key",
+                "/nowhere.key",
+            ],
+            78,
+            "tls_cert /nowhere.pem: No such file",
+        ),
         (&["--listen", "127.0.0.1:1x"], 78, "listen: found"),
         (
             &["--listen", "203.0.113.7:1"],
