@@ -4,8 +4,10 @@ mod demo;
 
 use clap::{Parser, Subcommand};
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use truetape_schemas::blame::{Answer, Blamed};
+use truetape_schemas::file::key::{self, Keyring};
 
 /// The version, with the formats this build writes.
 const VERSION: &str = concat!(
@@ -18,6 +20,9 @@ const VERSION: &str = concat!(
 #[derive(Debug, Parser)]
 #[command(name = "truetape", version = VERSION, about)]
 struct Cli {
+    /// Keys of encrypted captures, for the verbs that read them: 32 or 64 hexadecimal digits a line.
+    #[arg(long, global = true, env = key::KEY_FILE_ENV, value_name = "FILE")]
+    key_file: Option<PathBuf>,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -56,6 +61,12 @@ fn main() -> ExitCode {
         // The demo talks for itself; the life of its servers is no news.
         Verb::Demo(_) => truetape_proxy::log::init_at("warn"),
         _ => truetape_proxy::log::init(),
+    }
+    if let Some(path) = &cli.key_file {
+        match Keyring::read(path) {
+            Ok(keys) => key::install(keys),
+            Err(error) => return fail(&error),
+        }
     }
     let answer = match cli.verb {
         Verb::Record(args) => blamed(truetape_proxy::run(args)),

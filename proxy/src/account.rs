@@ -13,11 +13,21 @@ pub enum Exclusion {
     Upgrade,
     /// What our replayer asks a target before a run: no arrival of the set that it replays.
     ReplayProbe,
+    /// A flight recorder kept it for its time, and nobody asked for it.
+    FlightExpired,
+    /// A flight recorder let it go earlier: newer rows needed its memory.
+    FlightDisplaced,
 }
 
 impl Exclusion {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 3] = [Self::NotInference, Self::Upgrade, Self::ReplayProbe];
+    pub const ALL: [Self; 5] = [
+        Self::NotInference,
+        Self::Upgrade,
+        Self::ReplayProbe,
+        Self::FlightExpired,
+        Self::FlightDisplaced,
+    ];
 
     /// The reason in the ledger.
     pub fn name(self) -> &'static str {
@@ -25,6 +35,8 @@ impl Exclusion {
             Self::NotInference => "not_inference",
             Self::Upgrade => "upgrade",
             Self::ReplayProbe => "replay_probe",
+            Self::FlightExpired => "flight_expired",
+            Self::FlightDisplaced => "flight_displaced",
         }
     }
 }
@@ -38,6 +50,10 @@ pub enum Loss {
     QueueFull,
     /// The disk refused it.
     Disk,
+    /// The directory held as much as it may (`--disk-quota`).
+    DiskQuota,
+    /// The file system was nearly full (`--disk-free-min`).
+    DiskLow,
     /// It could not be made into a row.
     Bug,
     /// The process was killed before it was written.
@@ -48,10 +64,12 @@ pub enum Loss {
 
 impl Loss {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Memory,
         Self::QueueFull,
         Self::Disk,
+        Self::DiskQuota,
+        Self::DiskLow,
         Self::Bug,
         Self::Killed,
         Self::Shutdown,
@@ -63,6 +81,8 @@ impl Loss {
             Self::Memory => "memory",
             Self::QueueFull => "queue_full",
             Self::Disk => "disk",
+            Self::DiskQuota => "disk_quota",
+            Self::DiskLow => "disk_low",
             Self::Bug => "bug",
             Self::Killed => "killed",
             Self::Shutdown => "shutdown",
@@ -99,8 +119,13 @@ impl Account {
 
     /// An exchange is left out by a rule.
     pub fn exclude(&self, reason: Exclusion) {
+        self.exclude_many(reason, 1);
+    }
+
+    /// Exchanges are left out by a rule.
+    pub fn exclude_many(&self, reason: Exclusion, exchanges: u64) {
         if let Some(counter) = self.excluded.get(reason as usize) {
-            counter.fetch_add(1, Relaxed);
+            counter.fetch_add(exchanges, Relaxed);
         }
     }
 

@@ -12,12 +12,13 @@ use crate::limits;
 use crate::metrics::Metrics;
 use crate::observe::{self, Plan};
 use crate::recorder::{Offer, Recorder};
+use crate::room::Pause;
 use crate::sealer;
-use crate::writer::{Names, Rotation, Writer};
+use crate::writer::{Setup, Writer};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -39,17 +40,20 @@ const DIRECTORY_MODE: u32 = 0o700;
 #[derive(Debug, Default)]
 pub struct Status {
     segment: Mutex<Option<PathBuf>>,
-    paused: AtomicBool,
+    /// A [`Pause`], or 0.
+    paused: AtomicU8,
     failed: AtomicBool,
+    flush: AtomicBool,
     noted_offers: AtomicU64,
 }
 
 impl Status {
-    /// `recording`, `paused_disk` while the disk refuses, or `failed` once a bug has ended it.
+    /// `recording`, `paused_disk` while the disk refuses or has no room, or `failed` once a bug has
+    /// ended it.
     pub fn state(&self) -> &'static str {
         if self.failed.load(Relaxed) {
             "failed"
-        } else if self.paused.load(Relaxed) {
+        } else if self.why_paused().is_some() {
             "paused_disk"
         } else {
             "recording"
@@ -69,9 +73,26 @@ impl Status {
         *self.segment.lock().unwrap_or_else(PoisonError::into_inner) = path;
     }
 
-    /// Sets whether the disk refuses, and says what was before.
-    pub fn paused(&self, paused: bool) -> bool {
-        self.paused.swap(paused, Relaxed)
+    /// Sets whether and why capture pauses.
+    pub fn paused(&self, why: Option<Pause>) {
+        self.paused.store(why.map_or(0, |why| why as u8), Relaxed);
+    }
+
+    /// Why it pauses; its rows are lost to [`Pause::loss`] meanwhile.
+    pub fn why_paused(&self) -> Option<Pause> {
+        let code = self.paused.load(Relaxed);
+        Pause::ALL.into_iter().find(|why| *why as u8 == code)
+    }
+
+    /// Asks for the segment in progress to be sealed soon; of a flight recorder, for what it keeps
+    /// to be written. What was asked for before it is done is done once.
+    pub fn flush(&self) {
+        self.flush.store(true, Relaxed);
+    }
+
+    /// Whether somebody asked for it since this was last asked.
+    pub fn take_flush(&self) -> bool {
+        self.flush.swap(false, Relaxed)
     }
 
     /// Whether anything arrived since this was last asked.
@@ -116,20 +137,13 @@ impl Capture {
         let directory = config.out.clone();
         let lock = lock(&directory)?;
         let status = Arc::new(Status::default());
-        let names = Names {
-            directory: directory.clone(),
-            prefix: format!("{}-{}", config.proxy_id, wall_now_us()),
-            next: 1,
-        };
-        let rotation = Rotation::of(config);
+        let prefix = format!("{}-{}", config.proxy_id, wall_now_us());
         let writer = Writer::start(
             recorder,
             metrics,
             &status,
             Box::new(RealDisk),
-            rotation,
-            names,
-            config.digest(),
+            Setup::of(config, prefix),
         )
         .map_err(|cause| Error::Disk {
             path: directory.clone(),
@@ -138,7 +152,8 @@ impl Capture {
         let runtime = |cause| Error::Runtime { cause };
         let (rows, written) = sync_channel(limits::WRITE_QUEUE_ROWS_MAX);
         let stop = Arc::new(AtomicBool::new(false));
-        let sealer = sealer::start(directory, &status, metrics).map_err(runtime)?;
+        let sealer = sealer::start(directory, config.storage.keys.clone(), &status, metrics)
+            .map_err(runtime)?;
         let poke = sealer.poke();
         let guard = Guard(Arc::clone(&status));
         let writer = thread("truetape-write", move || {
@@ -267,7 +282,7 @@ fn refuse_foreign(directory: &Path) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Guard, Status, lock};
+    use super::{Guard, Pause, Status, lock};
     use std::sync::Arc;
 
     #[test]
@@ -300,7 +315,7 @@ mod tests {
             panic!("as it should");
         });
         assert!(failed.join().is_err());
-        status.paused(true);
+        status.paused(Some(Pause::Low));
         assert_eq!(status.state(), "failed");
     }
 }

@@ -116,6 +116,27 @@ pub struct RecordArgs {
     #[arg(long, env = "TRUETAPE_FSYNC_EVERY", value_name = "DURATION")]
     pub fsync_every: Option<String>,
 
+    /// Encrypt captures with the first key of this file: 32 or 64 hexadecimal digits a line.
+    #[arg(long, env = "TRUETAPE_ENCRYPT_KEY_FILE", value_name = "FILE")]
+    pub encrypt_key_file: Option<String>,
+
+    /// Most that the directory of captures may hold; capture pauses there [default: no limit].
+    #[arg(long, env = "TRUETAPE_DISK_QUOTA", value_name = "SIZE")]
+    pub disk_quota: Option<String>,
+
+    /// At the quota: `pause` capture, or `drop-oldest` segments [default: pause].
+    #[arg(long, env = "TRUETAPE_ON_QUOTA", value_name = "WHAT")]
+    pub on_quota: Option<String>,
+
+    /// Free space of the file system below which capture pauses, as in 2GiB or 15%
+    /// [default: 1GiB, at most a tenth of it].
+    #[arg(long, env = "TRUETAPE_DISK_FREE_MIN", value_name = "SIZE")]
+    pub disk_free_min: Option<String>,
+
+    /// Keep the rows of the last minutes in memory, and write them when asked (SIGUSR1).
+    #[arg(long, env = "TRUETAPE_FLIGHT_RECORDER", value_name = "DURATION")]
+    pub flight_recorder: Option<String>,
+
     /// How long open streams may take to end after SIGTERM [default: 10m].
     #[arg(long, env = "TRUETAPE_DRAIN_TIMEOUT", value_name = "DURATION")]
     pub drain_timeout: Option<String>,

@@ -3,6 +3,7 @@
 mod parse;
 mod routes;
 mod settings;
+mod storage;
 
 use crate::cli::RecordArgs;
 use crate::error::Error;
@@ -15,6 +16,7 @@ use settings::Settings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+pub use storage::Storage;
 use truetape_schemas::ids::Digester;
 
 /// What is kept of bodies.
@@ -98,6 +100,7 @@ pub struct Config {
     pub rotate_rows: u64,
     pub rotate_every: Duration,
     pub fsync_every: Duration,
+    pub storage: Storage,
     pub drain_timeout: Duration,
     pub workers: usize,
     pub session_headers: Vec<String>,
@@ -129,6 +132,7 @@ impl Config {
             rotate_rows: rows(&settings, "rotate_rows")?,
             rotate_every: duration(&settings, "rotate_every", limits::ROTATE_EVERY_MIN)?,
             fsync_every: duration(&settings, "fsync_every", limits::FSYNC_EVERY_MIN)?,
+            storage: Storage::of(&settings)?,
             drain_timeout: duration(&settings, "drain_timeout", Duration::ZERO)?,
             workers: workers(&settings)?,
             session_headers: session_headers(&settings)?,

@@ -1,9 +1,10 @@
 //! The little that is asked of a disk while traffic flows. A seam: tests have one that fails.
 
+use crate::room::{self, Room};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Captures hold prompts: they are for the owner only.
 pub const FILE_MODE: u32 = 0o600;
@@ -12,6 +13,14 @@ pub const FILE_MODE: u32 = 0o600;
 pub trait Disk: Send {
     /// Creates a file that does not exist yet.
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Appender>>;
+    /// Looks how much room there is in and around a directory.
+    fn room(&mut self, directory: &Path) -> io::Result<Room> {
+        room::look(directory)
+    }
+    /// Removes the oldest segment of a directory; says which, if there was one.
+    fn remove_oldest(&mut self, directory: &Path) -> io::Result<Option<PathBuf>> {
+        room::remove_oldest(directory)
+    }
 }
 
 /// A file that grows.

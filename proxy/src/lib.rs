@@ -17,8 +17,8 @@
 //! 3. [`io`], [`tap`], [`track`], [`pack`], [`budget`]: what is remembered of it, in bounded memory;
 //! 4. [`tape`], [`recorder`], [`account`]: one exchange, offered once, accounted for once;
 //! 5. [`observe`], [`redact`]: records to rows, off the serving path;
-//! 6. [`spool`], [`books`], [`writer`], [`disk`], [`seal`], [`sealer`], [`capture`]: rows to segments that
-//!    survive `kill -9`;
+//! 6. [`spool`], [`cipher`], [`books`], [`writer`], [`flight`], [`disk`], [`room`], [`seal`], [`sealer`],
+//!    [`capture`]: rows to segments that survive `kill -9`;
 //! 7. [`server`], [`workers`], [`admin`], [`metrics`], [`mod@run`], [`log`], [`clock`], [`error`]: the process.
 //!
 //! What the traffic sees is what it would see without us (P1); recording never waits (P2); what was
@@ -31,11 +31,13 @@ pub mod answer;
 pub mod books;
 pub mod budget;
 pub mod capture;
+pub mod cipher;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod disk;
 pub mod error;
+pub mod flight;
 pub mod forward;
 pub mod headers;
 pub mod io;
@@ -50,6 +52,7 @@ pub mod pair;
 pub mod protocol;
 pub mod recorder;
 pub mod redact;
+pub mod room;
 pub mod route;
 pub mod run;
 pub mod seal;

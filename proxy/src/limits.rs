@@ -100,6 +100,30 @@ pub const SEAL_BATCH_ROWS_MAX: usize = 512;
 /// See [`SEAL_BATCH_ROWS_MAX`].
 pub const SEAL_BATCH_BYTES_MAX: usize = 8 << 20;
 
+/// Pieces of frames are written together up to this size, longer ones as they are.
+pub const GATHER_BYTES: usize = 128 * 1024;
+
+/// How often the room on the disk is looked at: a capture of 100 MB/s overshoots by as much.
+pub const ROOM_CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// Default of the space that stays free on a disk.
+pub const DISK_FREE_MIN: &str = "1GiB";
+
+/// Least quota: an open segment of the least size, and as much to seal it.
+pub const DISK_QUOTA_MIN: usize = 1 << 20;
+
+/// Longest wait of a flush for the writer to see it.
+pub const FLUSH_TICK: Duration = Duration::from_millis(100);
+
+/// Least time between two notes while no rows are written: 6 MB a day.
+pub const IDLE_NOTE_EVERY: Duration = Duration::from_secs(10);
+
+/// A flight recorder keeps at most one part in so many of the memory for capture.
+pub const FLIGHT_SHARE: usize = 2;
+
+/// Least time that a flight recorder keeps.
+pub const FLIGHT_MIN: Duration = Duration::from_secs(1);
+
 /// Pause after the disk refused a write. Records that come meanwhile are dropped and counted.
 pub const DISK_RETRY_AFTER: Duration = Duration::from_secs(1);
 

@@ -23,6 +23,7 @@ pub enum Metric {
     SealFailures,
     RowsRecovered,
     TornBytes,
+    SegmentsRemoved,
     DiskErrors,
     ParseFailures,
     TlsHandshakeFailures,
@@ -34,7 +35,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Connections,
         Self::Requests,
         Self::Tunnels,
@@ -47,6 +48,7 @@ impl Metric {
         Self::SealFailures,
         Self::RowsRecovered,
         Self::TornBytes,
+        Self::SegmentsRemoved,
         Self::DiskErrors,
         Self::ParseFailures,
         Self::TlsHandshakeFailures,
@@ -71,6 +73,7 @@ impl Metric {
             Self::SealFailures => "truetape_seal_failures_total",
             Self::RowsRecovered => "truetape_rows_recovered_total",
             Self::TornBytes => "truetape_torn_bytes_total",
+            Self::SegmentsRemoved => "truetape_segments_removed_total",
             Self::DiskErrors => "truetape_disk_errors_total",
             Self::ParseFailures => "truetape_parse_failures_total",
             Self::TlsHandshakeFailures => "truetape_tls_handshake_failures_total",
@@ -98,6 +101,9 @@ impl Metric {
             Self::SealFailures => "Attempts to seal a segment that failed; they are repeated.",
             Self::RowsRecovered => "Rows recovered from the spools of an earlier process.",
             Self::TornBytes => "Bytes at the end of recovered spools that were not whole.",
+            Self::SegmentsRemoved => {
+                "Sealed segments removed for their room (`--on-quota drop-oldest`)."
+            }
             Self::DiskErrors => "Writes or syncs that the disk refused.",
             Self::ParseFailures => "Records whose bodies could not be read; their times are kept.",
             Self::TlsHandshakeFailures => {

@@ -68,8 +68,18 @@ async fn serve(config: Config) -> Result<Ended, Error> {
         directory,
         "listening"
     );
-    signals.next().await;
+    let mut flush = on(SignalKind::user_defined1())?;
+    loop {
+        tokio::select! {
+            () = signals.next() => break,
+            _ = flush.recv() => proxy.flush(),
+        }
+    }
     Ok(proxy.shutdown_or(async move { signals.next().await }).await)
+}
+
+fn on(kind: SignalKind) -> Result<Signal, Error> {
+    signal(kind).map_err(|cause| Error::Runtime { cause })
 }
 
 struct Signals {
@@ -79,7 +89,6 @@ struct Signals {
 
 impl Signals {
     fn new() -> Result<Self, Error> {
-        let on = |kind| signal(kind).map_err(|cause| Error::Runtime { cause });
         Ok(Self {
             terminate: on(SignalKind::terminate())?,
             interrupt: on(SignalKind::interrupt())?,

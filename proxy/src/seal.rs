@@ -7,6 +7,7 @@ use crate::spool::{Head, Item, Note, Reader};
 use std::path::{Path, PathBuf};
 use truetape_schemas::capture::footer::Footer;
 use truetape_schemas::capture::{Exchange, SEGMENT_SUFFIX};
+use truetape_schemas::file::key::Keyring;
 use truetape_schemas::file::{self, Error, Writer, sync_parent};
 use truetape_schemas::ledger::Ledger;
 
@@ -37,27 +38,27 @@ pub fn aside_path(segment: &Path) -> PathBuf {
     segment.with_file_name(name)
 }
 
-/// Seals a spool and removes it.
-pub fn seal(spool: &Path) -> Result<Sealed, Error> {
+/// Seals a spool and removes it. The segment is encrypted when there is a key to write with.
+pub fn seal(spool: &Path, keys: &Keyring) -> Result<Sealed, Error> {
     let segment = segment_path(spool);
-    if let Some(sealed) = sealed_before(&segment)? {
+    if let Some(sealed) = sealed_before(&segment, keys)? {
         remove(spool)?;
         return Ok(sealed);
     }
-    let sealed = write(spool, &segment)?;
+    let sealed = write(spool, &segment, keys)?;
     remove(spool)?;
     Ok(sealed)
 }
 
 /// A crash came between the rename of the segment and the removal of its spool.
-fn sealed_before(segment: &Path) -> Result<Option<Sealed>, Error> {
+fn sealed_before(segment: &Path, keys: &Keyring) -> Result<Option<Sealed>, Error> {
     if !segment
         .try_exists()
         .map_err(|cause| Error::io(segment, cause))?
     {
         return Ok(None);
     }
-    let reader = file::Reader::<Exchange>::open(segment)?;
+    let reader = file::Reader::<Exchange>::open_with(segment, keys)?;
     let ledger = Footer::from_pairs(reader.footer())
         .ledger
         .unwrap_or_default();
@@ -69,21 +70,26 @@ fn sealed_before(segment: &Path) -> Result<Option<Sealed>, Error> {
     }))
 }
 
-fn write(spool: &Path, segment: &Path) -> Result<Sealed, Error> {
-    let io = |cause| Error::io(spool, cause);
-    let mut reader = Reader::open(spool).map_err(io)?;
-    let mut writer = None;
+fn write(spool: &Path, segment: &Path, keys: &Keyring) -> Result<Sealed, Error> {
+    let mut reader = Reader::open(spool, keys)?;
+    let mut file = Segment {
+        path: segment,
+        keys,
+        writer: None,
+    };
     let mut found = Found::default();
     let mut batch = Batch::default();
-    while let Some(item) = reader.next_item().map_err(io)? {
-        if let Some(row) = found.take(item) {
-            batch.add(*row);
+    while let Some(item) = reader.next_item()? {
+        let Some(row) = found.take(item) else {
+            continue;
+        };
+        // Written before it grows beyond its bound: a long row is a batch of its own.
+        if batch.is_full_with(&row) {
+            file.write(std::mem::take(&mut batch))?;
         }
-        if batch.is_full() {
-            batch.write(segment, &mut writer)?;
-        }
+        batch.add(*row);
     }
-    batch.write(segment, &mut writer)?;
+    file.write(batch)?;
     let ledger = found.settle();
     let closed = found.note.as_ref().is_some_and(|note| note.closed);
     let torn_bytes = reader.torn_bytes();
@@ -95,11 +101,9 @@ fn write(spool: &Path, segment: &Path) -> Result<Sealed, Error> {
             torn_bytes,
         });
     }
-    let writer = match writer {
-        Some(writer) => writer,
-        None => create(segment)?,
-    };
-    let sealed = writer.finish(&found.footer(ledger.clone()).to_pairs())?;
+    let sealed = file
+        .into_writer()?
+        .finish(&found.footer(ledger.clone()).to_pairs())?;
     Ok(Sealed {
         path: Some(sealed.path),
         ledger,
@@ -108,17 +112,46 @@ fn write(spool: &Path, segment: &Path) -> Result<Sealed, Error> {
     })
 }
 
-/// The file is made before the Parquet writer opens it: an existing file keeps its mode.
-fn create(segment: &Path) -> Result<Writer<Exchange>, Error> {
-    let aside = aside_path(segment);
-    match std::fs::remove_file(&aside) {
-        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
-            return Err(Error::io(&aside, cause));
+/// The segment while it is written: it is made with its first rows, or for its account.
+struct Segment<'a> {
+    path: &'a Path,
+    keys: &'a Keyring,
+    writer: Option<Writer<Exchange>>,
+}
+
+impl Segment<'_> {
+    fn write(&mut self, batch: Batch) -> Result<(), Error> {
+        if batch.rows.is_empty() {
+            return Ok(());
         }
-        _ => {}
+        let mut writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.create()?,
+        };
+        writer.write_owned(batch.rows)?;
+        self.writer = Some(writer);
+        Ok(())
     }
-    drop(disk::create(&aside).map_err(|cause| Error::io(&aside, cause))?);
-    Writer::create(segment)
+
+    fn into_writer(mut self) -> Result<Writer<Exchange>, Error> {
+        match self.writer.take() {
+            Some(writer) => Ok(writer),
+            None => self.create(),
+        }
+    }
+
+    /// The file is made before the Parquet writer opens it: an existing file keeps its mode.
+    fn create(&self) -> Result<Writer<Exchange>, Error> {
+        let aside = aside_path(self.path);
+        match std::fs::remove_file(&aside) {
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io(&aside, cause));
+            }
+            _ => {}
+        }
+        drop(disk::create(&aside).map_err(|cause| Error::io(&aside, cause))?);
+        Writer::create_with(self.path, self.keys.writing())
+    }
 }
 
 fn remove(spool: &Path) -> Result<(), Error> {
@@ -134,32 +167,19 @@ struct Batch {
 
 impl Batch {
     fn add(&mut self, row: Exchange) {
-        let body = |body: &Option<Vec<u8>>| body.as_ref().map_or(0, Vec::len);
-        self.bytes += body(&row.request_body) + body(&row.response_body);
+        self.bytes += body_bytes(&row);
         self.rows.push(row);
     }
 
-    fn is_full(&self) -> bool {
-        self.rows.len() >= limits::SEAL_BATCH_ROWS_MAX || self.bytes >= limits::SEAL_BATCH_BYTES_MAX
+    fn is_full_with(&self, row: &Exchange) -> bool {
+        self.rows.len() >= limits::SEAL_BATCH_ROWS_MAX
+            || self.bytes + body_bytes(row) > limits::SEAL_BATCH_BYTES_MAX
     }
+}
 
-    fn write(
-        &mut self,
-        segment: &Path,
-        writer: &mut Option<Writer<Exchange>>,
-    ) -> Result<(), Error> {
-        if self.rows.is_empty() {
-            return Ok(());
-        }
-        if writer.is_none() {
-            *writer = Some(create(segment)?);
-        }
-        if let Some(writer) = writer {
-            writer.write(&self.rows)?;
-        }
-        *self = Self::default();
-        Ok(())
-    }
+fn body_bytes(row: &Exchange) -> usize {
+    let body = |body: &Option<Vec<u8>>| body.as_ref().map_or(0, Vec::len);
+    body(&row.request_body) + body(&row.response_body)
 }
 
 /// What was found in a spool, beside the rows themselves.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
+use truetape_schemas::file::key::Keyring;
 
 /// Tells the sealer that there is something to do. Never waits: one reminder is enough.
 #[derive(Clone, Debug)]
@@ -56,6 +57,7 @@ impl Handle {
 /// Starts it. Its first look seals what an earlier process left.
 pub fn start(
     directory: PathBuf,
+    keys: Keyring,
     status: &Arc<Status>,
     metrics: &Arc<Metrics>,
 ) -> io::Result<Handle> {
@@ -63,6 +65,7 @@ pub fn start(
     let (status, metrics) = (Arc::clone(status), Arc::clone(metrics));
     let mut sealer = Sealer {
         directory,
+        keys,
         status,
         metrics,
         complained: false,
@@ -81,6 +84,7 @@ pub fn start(
 
 struct Sealer {
     directory: PathBuf,
+    keys: Keyring,
     status: Arc<Status>,
     metrics: Arc<Metrics>,
     complained: bool,
@@ -117,7 +121,7 @@ impl Sealer {
     }
 
     fn seal(&mut self, spool: &Path) -> bool {
-        let sealed = match seal::seal(spool) {
+        let sealed = match seal::seal(spool, &self.keys) {
             Ok(sealed) => sealed,
             Err(cause) => {
                 self.metrics.count(Metric::SealFailures);

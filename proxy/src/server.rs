@@ -236,6 +236,11 @@ impl Proxy {
             .collect()
     }
 
+    /// Asks for what is captured to be sealed now; see [`crate::capture::Status::flush`].
+    pub fn flush(&self) {
+        self.capture.status().flush();
+    }
+
     /// The settings in force.
     pub fn config(&self) -> &Config {
         &self.shared.config

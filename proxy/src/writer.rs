@@ -1,31 +1,38 @@
-//! The writer: rows to the spool, in batches, synced, rotated. A disk that fails costs rows, and
-//! says so; it never costs a request.
+//! The writer: rows to the spool, in batches, synced, rotated. A disk that fails, or has no room,
+//! costs rows, and says so; it never costs a request.
 //!
 //! It is a thread and not a task: a sync can take seconds, and a task that holds a worker of the
 //! runtime for so long would delay the traffic.
 
-use crate::account::Loss;
+mod house;
+mod open;
+
+use crate::account::{Exclusion, Loss};
 use crate::books::Books;
 use crate::budget::Held;
 use crate::capture::Status;
 use crate::config::Config;
-use crate::disk::{Appender, Disk};
+use crate::disk::Disk;
+use crate::flight::Flight;
 use crate::limits;
-use crate::metrics::{Metric, Metrics};
+use crate::metrics::Metrics;
 use crate::recorder::Recorder;
+use crate::room::{self, Pause};
 use crate::sealer::Poke;
-use crate::spool::{self, Head, Note};
+use crate::spool::{self, Frame, Head, Note};
+use open::Open;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use truetape_schemas::file::key::Keyring;
 
 /// A row on its way to the spool.
 #[derive(Debug)]
 pub struct Entry {
     /// The row as a frame.
-    pub frame: Vec<u8>,
+    pub frame: Frame,
     /// Something was given up.
     pub degraded: bool,
     /// What it holds of the budget.
@@ -43,18 +50,6 @@ pub struct Rotation {
     pub every: Duration,
     /// Time between syncs.
     pub fsync_every: Duration,
-}
-
-impl Rotation {
-    /// As set.
-    pub fn of(config: &Config) -> Self {
-        Self {
-            bytes: config.rotate_bytes,
-            rows: config.rotate_rows,
-            every: config.rotate_every,
-            fsync_every: config.fsync_every,
-        }
-    }
 }
 
 /// Names the spools of one process: no two processes and no two segments share a name.
@@ -75,15 +70,52 @@ impl Names {
     }
 }
 
-struct Open {
-    file: Box<dyn Appender>,
-    bytes: u64,
-    rows: u64,
-    unsynced: bool,
-    /// The file holds more than `bytes`: what a failed write left could not be cut off yet.
-    torn: bool,
-    opened: Instant,
-    synced: Instant,
+/// How a writer writes.
+#[derive(Debug)]
+pub struct Setup {
+    /// When segments end.
+    pub rotation: Rotation,
+    /// What they may take of the disk.
+    pub room: room::Limits,
+    /// What they are encrypted with.
+    pub keys: Keyring,
+    /// Rows of the last minutes wait in memory for somebody to ask for them.
+    pub flight: Option<Duration>,
+    /// What they are called.
+    pub names: Names,
+    /// Digest of the settings.
+    pub config_digest: String,
+}
+
+impl Setup {
+    /// As set.
+    pub fn of(config: &Config, prefix: String) -> Self {
+        Self {
+            rotation: Rotation {
+                bytes: config.rotate_bytes,
+                rows: config.rotate_rows,
+                every: config.rotate_every,
+                fsync_every: config.fsync_every,
+            },
+            room: config.storage.room,
+            keys: config.storage.keys.clone(),
+            flight: config.storage.flight_recorder,
+            names: Names {
+                directory: config.out.clone(),
+                prefix,
+                next: 1,
+            },
+            config_digest: config.digest(),
+        }
+    }
+}
+
+/// Capture pauses.
+#[derive(Clone, Copy, Debug)]
+struct Paused {
+    why: Pause,
+    /// When to try again; for want of room it is looked for instead.
+    until: Option<Instant>,
 }
 
 /// The writer's state.
@@ -92,19 +124,20 @@ pub struct Writer {
     metrics: Arc<Metrics>,
     status: Arc<Status>,
     disk: Box<dyn Disk>,
-    rotation: Rotation,
-    names: Names,
-    config_digest: String,
+    setup: Setup,
     books: Books,
+    flight: Option<Flight>,
     open: Option<Open>,
-    paused_until: Option<Instant>,
-    complained: Option<(Instant, u64)>,
+    paused: Option<Paused>,
+    looked: Option<Instant>,
+    noted: Instant,
+    complained: Option<Instant>,
 }
 
 impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Writer")
-            .field("names", &self.names)
+            .field("names", &self.setup.names)
             .finish_non_exhaustive()
     }
 }
@@ -117,22 +150,23 @@ impl Writer {
         metrics: &Arc<Metrics>,
         status: &Arc<Status>,
         disk: Box<dyn Disk>,
-        rotation: Rotation,
-        names: Names,
-        config_digest: String,
+        setup: Setup,
     ) -> io::Result<Self> {
         let account = Arc::clone(recorder.account());
+        let budget = recorder.budget().max();
+        let flight = setup.flight.map(|keep| Flight::new(keep, budget));
         let mut writer = Self {
             recorder: Arc::clone(recorder),
             metrics: Arc::clone(metrics),
             status: Arc::clone(status),
             disk,
-            rotation,
-            names,
-            config_digest,
+            setup,
             books: Books::new(account),
+            flight,
             open: None,
-            paused_until: None,
+            paused: None,
+            looked: None,
+            noted: Instant::now(),
             complained: None,
         };
         writer.open_next()?;
@@ -141,12 +175,12 @@ impl Writer {
 
     /// Writes rows until the other end of the queue is gone, then closes the last segment.
     pub fn run(mut self, rows: &Receiver<Entry>, sealer: &Poke) {
-        let mut segments = self.names.next;
+        let mut segments = self.setup.names.next;
         loop {
             match rows.recv_timeout(self.until_due()) {
                 Ok(first) => {
                     let batch = batch(first, rows);
-                    self.write(batch);
+                    self.take(batch);
                 }
                 Err(RecvTimeoutError::Timeout) => self.note_quiet(),
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -155,83 +189,94 @@ impl Writer {
                 tracing::info!("wall clock moved; arrivals follow it from now on");
             }
             self.keep_house();
-            if std::mem::replace(&mut segments, self.names.next) != self.names.next {
+            if std::mem::replace(&mut segments, self.setup.names.next) != self.setup.names.next {
                 sealer.closed();
             }
+        }
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if self.status.take_flush() {
+            self.flush();
+        }
+        if let Some(flight) = &mut self.flight {
+            // Nobody asked for them.
+            let rows = flight.clear();
+            self.books
+                .account()
+                .exclude_many(Exclusion::FlightExpired, rows);
         }
         self.close(true);
     }
 
-    /// Time until something is due although no row comes.
-    fn until_due(&self) -> Duration {
-        let Some(open) = &self.open else {
-            return limits::DISK_RETRY_AFTER;
+    /// Writes rows, or keeps them for later.
+    fn take(&mut self, batch: Vec<Entry>) {
+        let Some(flight) = &mut self.flight else {
+            self.write(batch);
+            return;
         };
-        let due = if open.unsynced {
-            open.synced + self.rotation.fsync_every
-        } else {
-            open.opened + self.rotation.every
-        };
-        // A tick at least as often as a sync keeps the noted ledger fresh.
-        due.saturating_duration_since(Instant::now()).clamp(
-            Duration::from_millis(1),
-            self.rotation
-                .fsync_every
-                .clamp(limits::OBSERVE_TICK, limits::CLOCK_TICK),
-        )
+        let now = Instant::now();
+        let displaced = batch.into_iter().map(|entry| flight.push(entry, now)).sum();
+        self.books
+            .account()
+            .exclude_many(Exclusion::FlightDisplaced, displaced);
+    }
+
+    /// Ends the segment now; a flight recorder writes first what it has kept.
+    fn flush(&mut self) {
+        loop {
+            let Some(flight) = &mut self.flight else {
+                break;
+            };
+            let (batch, broken) = flight.batch();
+            self.books.account().lose(Loss::Bug, broken);
+            if batch.is_empty() && broken == 0 {
+                break;
+            }
+            self.write(batch);
+        }
+        if self.open.as_ref().is_some_and(|open| open.rows > 0) {
+            self.close(false);
+        }
     }
 
     fn write(&mut self, batch: Vec<Entry>) {
         let rows = batch.len() as u64;
-        if self
-            .paused_until
-            .is_some_and(|until| Instant::now() < until)
-        {
-            self.lose(rows);
+        if let Some(why) = self.pausing() {
+            self.books.account().lose(why.loss(), rows);
             return;
         }
         if self.open.is_none() && self.open_next().is_err() {
-            self.lose(rows);
+            self.books.account().lose(Loss::Disk, rows);
             return;
         }
-        let mut bytes: Vec<u8> = Vec::with_capacity(batch.iter().map(|e| e.frame.len()).sum());
-        for entry in &batch {
-            bytes.extend_from_slice(&entry.frame);
-        }
-        match self.append(&bytes, rows) {
+        match self.append(batch.iter().map(|entry| &entry.frame), rows) {
             Ok(()) => {
                 for entry in &batch {
                     self.books.account().record(entry.degraded);
                 }
                 // After the rows, so that it covers them.
                 self.note();
-                self.resumed();
+                self.resumed(Pause::Refused);
             }
             Err(cause) => {
                 self.refused(&cause);
-                self.lose(rows);
+                self.books.account().lose(Loss::Disk, rows);
             }
         }
     }
 
-    /// Appends whole frames or nothing: what a failed write left is cut off again, before anything
-    /// else is written. A spool that was let go of with it would show rows that count as lost.
-    fn append(&mut self, bytes: &[u8], rows: u64) -> io::Result<()> {
-        let Some(open) = &mut self.open else {
-            return Err(io::ErrorKind::NotConnected.into());
-        };
-        if open.torn {
-            open.file.truncate(open.bytes)?;
-            open.torn = false;
+    fn append<'a>(&mut self, frames: impl Iterator<Item = &'a Frame>, rows: u64) -> io::Result<()> {
+        match &mut self.open {
+            Some(open) => open.append(frames, rows),
+            None => Err(io::ErrorKind::NotConnected.into()),
         }
-        if let Err(cause) = open.file.append(bytes) {
-            open.torn = open.file.truncate(open.bytes).is_err();
-            return Err(cause);
-        }
-        open.bytes += bytes.len() as u64;
-        open.rows += rows;
-        open.unsynced = true;
-        Ok(())
+    }
+
+    fn put(&mut self, note: &Note) -> io::Result<()> {
+        let frame = spool::note(note)?;
+        self.append(std::iter::once(&frame), 0)
     }
 
     fn note(&mut self) {
@@ -240,46 +285,10 @@ impl Writer {
             anchor: self.recorder.clock().reading(),
             closed: false,
         };
+        self.noted = Instant::now();
         // Without room for a note the one before stands.
-        if let Err(cause) = spool::note(&note).and_then(|bytes| self.append(&bytes, 0)) {
+        if let Err(cause) = self.put(&note) {
             self.refused(&cause);
-        }
-    }
-
-    /// Nothing was written for a while, but there may be something to tell: exchanges in flight,
-    /// probes, losses.
-    fn note_quiet(&mut self) {
-        let paused = self
-            .paused_until
-            .is_some_and(|until| Instant::now() < until);
-        if !paused && self.open.is_some() && self.status.offers_since_note(self.books.account()) {
-            self.note();
-        }
-    }
-
-    fn keep_house(&mut self) {
-        let now = Instant::now();
-        let paused = self.paused_until.is_some_and(|until| now < until);
-        let rotation = self.rotation;
-        let Some(open) = &mut self.open else {
-            if !paused && self.open_next().is_ok() {
-                self.resumed();
-            }
-            return;
-        };
-        if open.unsynced && now >= open.synced + rotation.fsync_every {
-            open.synced = now;
-            match open.file.sync() {
-                Ok(()) => open.unsynced = false,
-                Err(cause) => self.refused(&cause),
-            }
-        }
-        let Some(open) = &self.open else { return };
-        let full = open.bytes >= rotation.bytes
-            || open.rows >= rotation.rows
-            || now >= open.opened + rotation.every;
-        if full && open.rows > 0 && !paused {
-            self.close(false);
         }
     }
 
@@ -292,7 +301,7 @@ impl Writer {
             anchor: self.recorder.clock().reading(),
             closed: true,
         };
-        if let Err(cause) = spool::note(&note).and_then(|bytes| self.append(&bytes, 0)) {
+        if let Err(cause) = self.put(&note) {
             self.refused(&cause);
             if !last {
                 return;
@@ -300,7 +309,7 @@ impl Writer {
         }
         self.books = next;
         if let Some(mut open) = self.open.take()
-            && let Err(cause) = open.file.sync()
+            && let Err(cause) = open.sync()
         {
             self.refused(&cause);
         }
@@ -311,33 +320,20 @@ impl Writer {
     }
 
     fn open_next(&mut self) -> io::Result<()> {
-        let path = self.names.path();
+        let path = self.setup.names.path();
         let head = Head {
             opened: self.recorder.clock().anchor(),
-            config_digest: self.config_digest.clone(),
+            config_digest: self.setup.config_digest.clone(),
             redaction_profile: REDACTION_PROFILE.to_owned(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         // Told before it exists: the sealer must never take it for one that a crash left.
         self.status.opened(Some(path.clone()));
-        let opened = self.disk.create(&path).and_then(|mut file| {
-            let bytes = spool::begin(&head)?;
-            file.append(&bytes)?;
-            Ok((file, bytes.len() as u64))
-        });
-        self.names.next += 1;
+        let opened = self.disk.create(&path);
+        let opened = opened.and_then(|file| Open::begin(file, self.setup.keys.writing(), &head));
+        self.setup.names.next += 1;
         match opened {
-            Ok((file, bytes)) => {
-                let now = Instant::now();
-                let open = Open {
-                    file,
-                    bytes,
-                    rows: 0,
-                    unsynced: true,
-                    torn: false,
-                    opened: now,
-                    synced: now,
-                };
+            Ok(open) => {
                 self.open = Some(open);
                 Ok(())
             }
@@ -348,33 +344,6 @@ impl Writer {
             }
         }
     }
-
-    fn refused(&mut self, cause: &io::Error) {
-        self.metrics.count(Metric::DiskErrors);
-        self.paused_until = Some(Instant::now() + limits::DISK_RETRY_AFTER);
-        self.status.paused(true);
-        let due = self
-            .complained
-            .is_none_or(|(at, _)| at.elapsed() >= limits::LOSS_LOG_EVERY);
-        if due {
-            let lost = self.books.account().lost();
-            self.complained = Some((Instant::now(), lost));
-            let directory = self.names.directory.display();
-            tracing::error!(%directory, %cause, lost, "disk refuses the capture; traffic goes on");
-        }
-    }
-
-    fn resumed(&mut self) {
-        self.paused_until = None;
-        if self.status.paused(false) {
-            let lost = self.books.account().lost();
-            tracing::info!(lost, "disk takes the capture again");
-        }
-    }
-
-    fn lose(&self, rows: u64) {
-        self.books.account().lose(Loss::Disk, rows);
-    }
 }
 
 /// Names what is done to secrets: allow-listed headers, scrubbed queries and error bodies.
@@ -382,13 +351,13 @@ pub const REDACTION_PROFILE: &str = "headers-allow-list/1";
 
 /// Takes what has queued up meanwhile, within bounds.
 fn batch(first: Entry, rows: &Receiver<Entry>) -> Vec<Entry> {
-    let mut bytes = first.frame.len();
+    let mut bytes = first.frame.bytes();
     let mut batch = vec![first];
     while batch.len() < limits::BATCH_ROWS_MAX
         && bytes < limits::BATCH_BYTES_MAX
         && let Ok(next) = rows.try_recv()
     {
-        bytes += next.frame.len();
+        bytes += next.frame.bytes();
         batch.push(next);
     }
     batch

@@ -2,7 +2,7 @@
 //!
 //! The columns, their units and what absence means: [`v1`] and `schemas/spec/capture-v1.md`.
 
-use crate::file::{Format, Row};
+use crate::file::{Format, Row, TakenBytes};
 use serde::{Deserialize, Serialize};
 
 pub mod footer;
@@ -192,5 +192,15 @@ impl Row for Exchange {
 
     fn columns() -> &'static [crate::column::Column] {
         v1::COLUMNS
+    }
+
+    fn take_bytes(rows: &mut [Self]) -> Vec<TakenBytes> {
+        let take = |body: fn(&mut Self) -> &mut Option<Vec<u8>>, rows: &mut [Self]| {
+            rows.iter_mut().map(|row| body(row).take()).collect()
+        };
+        vec![
+            ("request_body", take(|row| &mut row.request_body, rows)),
+            ("response_body", take(|row| &mut row.response_body, rows)),
+        ]
     }
 }

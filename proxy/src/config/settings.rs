@@ -41,6 +41,11 @@ struct File {
     rotate_rows: Option<u64>,
     rotate_every: Option<String>,
     fsync_every: Option<String>,
+    encrypt_key_file: Option<String>,
+    disk_quota: Option<String>,
+    on_quota: Option<String>,
+    disk_free_min: Option<String>,
+    flight_recorder: Option<String>,
     drain_timeout: Option<String>,
     workers: Option<u64>,
     #[serde(default)]
@@ -127,6 +132,26 @@ impl Settings {
             &args.fsync_every,
             file.fsync_every,
             Some("1s"),
+        );
+        settings.put(
+            "encrypt_key_file",
+            &args.encrypt_key_file,
+            file.encrypt_key_file,
+            None,
+        );
+        settings.put("disk_quota", &args.disk_quota, file.disk_quota, None);
+        settings.put("on_quota", &args.on_quota, file.on_quota, Some("pause"));
+        settings.put(
+            "disk_free_min",
+            &args.disk_free_min,
+            file.disk_free_min,
+            None,
+        );
+        settings.put(
+            "flight_recorder",
+            &args.flight_recorder,
+            file.flight_recorder,
+            None,
         );
         settings.put(
             "drain_timeout",

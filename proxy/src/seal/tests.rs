@@ -1,5 +1,6 @@
 use super::*;
 use crate::spool;
+use crate::spool::{Frame, Pen};
 use std::os::unix::fs::PermissionsExt as _;
 use truetape_schemas::time::ClockAnchor;
 
@@ -10,14 +11,24 @@ fn anchor() -> ClockAnchor {
     }
 }
 
+/// Frames of a spool in the clear.
+fn written(frames: &[Frame]) -> Vec<u8> {
+    let (mut pen, _) = Pen::new(None).unwrap();
+    let mut bytes = Vec::new();
+    for frame in frames {
+        pen.write(frame, &mut bytes).unwrap();
+    }
+    bytes
+}
+
 fn head() -> Vec<u8> {
-    spool::begin(&Head {
+    let head = spool::head(&Head {
         opened: anchor(),
         config_digest: "d".to_owned(),
         redaction_profile: "r".to_owned(),
         tool_version: "0".to_owned(),
-    })
-    .unwrap()
+    });
+    [spool::MAGIC.to_vec(), written(&[head.unwrap()])].concat()
 }
 
 fn row(id: usize) -> Vec<u8> {
@@ -26,7 +37,7 @@ fn row(id: usize) -> Vec<u8> {
         request_body: Some(vec![b'x'; 10]),
         ..Exchange::default()
     };
-    spool::row(exchange).unwrap()
+    written(&[spool::row(exchange).unwrap()])
 }
 
 fn note(offered: u64, closed: bool) -> Vec<u8> {
@@ -34,12 +45,16 @@ fn note(offered: u64, closed: bool) -> Vec<u8> {
         offered,
         ..Ledger::default()
     };
-    spool::note(&Note {
+    let note = spool::note(&Note {
         ledger,
         anchor: anchor(),
         closed,
-    })
-    .unwrap()
+    });
+    written(&[note.unwrap()])
+}
+
+fn seal(spool: &Path) -> Result<Sealed, Error> {
+    super::seal(spool, &Keyring::default())
 }
 
 fn spool_of(directory: &Path, parts: &[Vec<u8>]) -> PathBuf {
@@ -132,7 +147,7 @@ fn a_spool_of_probes_alone_keeps_its_account() {
         anchor: anchor(),
         closed: true,
     });
-    let spool = spool_of(directory.path(), &[head(), note.unwrap()]);
+    let spool = spool_of(directory.path(), &[head(), written(&[note.unwrap()])]);
     let sealed = seal(&spool).unwrap();
     assert_eq!(sealed.ledger, ledger);
     assert!(ids(&sealed.path.unwrap()).is_empty());
@@ -145,4 +160,60 @@ fn rows_that_a_note_did_not_know_of_are_rows_all_the_same() {
     let sealed = seal(&spool).unwrap();
     assert_eq!((sealed.ledger.offered, sealed.ledger.rows()), (2, 2));
     assert!(sealed.ledger.balances());
+}
+
+#[test]
+fn an_encrypted_spool_becomes_an_encrypted_segment_and_waits_for_its_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = Keyring::of(truetape_schemas::file::key::Key::new(vec![5; 32]).unwrap());
+    let (mut pen, mut bytes) = Pen::new(keys.writing()).unwrap();
+    let exchange = Exchange {
+        exchange_id: "1".to_owned(),
+        request_body: Some(b"a prompt".to_vec()),
+        ..Exchange::default()
+    };
+    pen.write(&spool::row(exchange.clone()).unwrap(), &mut bytes)
+        .unwrap();
+    assert!(!bytes.windows(8).any(|part| part == b"a prompt"));
+    let torn = [bytes.as_slice(), b"torn"].concat();
+    let spool = spool_of(directory.path(), &[torn]);
+    let refused = seal(&spool).unwrap_err();
+    assert!(matches!(refused, Error::NoKey { .. }), "{refused}");
+    assert!(spool.try_exists().unwrap(), "it waits");
+    let sealed = super::seal(&spool, &keys).unwrap();
+    assert_eq!((sealed.ledger.rows(), sealed.torn_bytes), (1, 4));
+    let path = sealed.path.unwrap();
+    assert!(file::Reader::<Exchange>::open(&path).is_err());
+    let rows = file::Reader::<Exchange>::open_with(&path, &keys).unwrap();
+    assert_eq!(rows.read_all().unwrap(), [exchange]);
+}
+
+#[test]
+fn a_spool_of_another_version_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = spool_of(directory.path(), &[b"TTSPOOL9 and more".to_vec()]);
+    let refused = seal(&spool).unwrap_err().to_string();
+    assert!(refused.contains("another version"), "{refused}");
+    assert!(spool.try_exists().unwrap());
+}
+
+#[test]
+fn long_bodies_are_batches_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let body = |length: usize| Exchange {
+        exchange_id: length.to_string(),
+        request_body: Some(vec![b'q'; length]),
+        response_body: (length % 2 == 0).then(|| vec![b's'; 3 * length]),
+        ..Exchange::default()
+    };
+    let long = limits::SEAL_BATCH_BYTES_MAX;
+    let wanted: Vec<Exchange> = [10, long, 11, long / 2 + 1, 12, 13].map(body).into();
+    let frames: Vec<Frame> = wanted
+        .iter()
+        .map(|row| spool::row(row.clone()).unwrap())
+        .collect();
+    let spool = spool_of(directory.path(), &[head(), written(&frames)]);
+    let path = seal(&spool).unwrap().path.unwrap();
+    let reader = file::Reader::<Exchange>::open(&path).unwrap();
+    assert_eq!(reader.read_all().unwrap(), wanted);
 }

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use truetape_schemas::file::key::{Key, Keyring};
 
 fn exchange(request: Option<Vec<u8>>, response: Option<Vec<u8>>) -> Exchange {
     Exchange {
@@ -11,6 +12,24 @@ fn exchange(request: Option<Vec<u8>>, response: Option<Vec<u8>>) -> Exchange {
         response_body: response,
         ..Exchange::default()
     }
+}
+
+fn keys() -> Keyring {
+    Keyring::of(Key::new(vec![1; 16]).unwrap())
+}
+
+/// A spool that holds its head and these rows, and where each of its frames ends.
+fn spool_of(encrypted: bool, rows: &[Exchange]) -> (Vec<u8>, Vec<usize>) {
+    let keys = keys();
+    let (mut pen, mut bytes) = Pen::new(keys.writing().filter(|_| encrypted)).unwrap();
+    let mut ends = vec![0, bytes.len()];
+    let rows = rows.iter().map(|exchange| row(exchange.clone()));
+    for frame in std::iter::once(super::head(&head())).chain(rows) {
+        let length = pen.write(&frame.unwrap(), &mut bytes).unwrap();
+        assert_eq!(ends.last().unwrap() + length as usize, bytes.len());
+        ends.push(bytes.len());
+    }
+    (bytes, ends)
 }
 
 fn head() -> Head {
@@ -29,7 +48,7 @@ fn read(bytes: &[u8]) -> (Vec<Item>, u64) {
     use std::io::Write as _;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
-    let mut reader = Reader::open(file.path()).unwrap();
+    let mut reader = Reader::open(file.path(), &keys()).unwrap();
     let mut items = Vec::new();
     while let Some(item) = reader.next_item().unwrap() {
         items.push(item);
@@ -47,34 +66,33 @@ proptest! {
     fn a_torn_tail_costs_only_itself(
         bodies in proptest::collection::vec((body(), body()), 0..6),
         cut in 0.0f64..=1.0,
+        encrypted in any::<bool>(),
     ) {
-        let mut bytes = begin(&head()).unwrap();
-        let mut ends = vec![];
-        let mut wanted = vec![];
-        for (request, response) in bodies {
-            let row = exchange(request, response);
-            bytes.extend_from_slice(&super::row(row.clone()).unwrap());
-            ends.push(bytes.len());
-            wanted.push(Item::Row(Box::new(row)));
-        }
+        let rows: Vec<Exchange> = bodies.into_iter().map(|(q, s)| exchange(q, s)).collect();
+        let (bytes, ends) = spool_of(encrypted, &rows);
         let cut = (bytes.len() as f64 * cut) as usize;
-        let whole = ends.iter().filter(|end| **end <= cut).count();
+        let whole = ends[3..].iter().filter(|end| **end <= cut).count();
         let (items, torn) = read(&bytes[..cut]);
-        let rows: Vec<&Item> = items.iter().filter(|i| matches!(i, Item::Row(_))).collect();
-        prop_assert_eq!(rows, wanted[..whole].iter().collect::<Vec<_>>());
-        let starts = [0, MAGIC.len(), begin(&head()).unwrap().len()];
-        let last = starts.into_iter().chain(ends).filter(|end| *end <= cut).max().unwrap();
+        let found: Vec<Exchange> = items.into_iter().filter_map(|item| match item {
+            Item::Row(row) => Some(*row),
+            _ => None,
+        }).collect();
+        prop_assert_eq!(&found, &rows[..whole]);
+        let last = ends.into_iter().filter(|end| *end <= cut).max().unwrap();
         prop_assert_eq!(torn, (cut - last) as u64);
     }
 
     /// A flipped bit is never read as a row, and what comes before it is.
     #[test]
-    fn a_flipped_bit_is_found(at in any::<proptest::sample::Index>(), bit in 0u8..8) {
+    fn a_flipped_bit_is_found(
+        at in any::<proptest::sample::Index>(),
+        bit in 0u8..8,
+        encrypted in any::<bool>(),
+    ) {
         let first = exchange(Some(b"request".to_vec()), None);
-        let mut bytes = begin(&head()).unwrap();
-        bytes.extend_from_slice(&row(first.clone()).unwrap());
-        let from = bytes.len();
-        bytes.extend_from_slice(&row(exchange(None, Some(b"response".to_vec()))).unwrap());
+        let second = exchange(None, Some(b"response".to_vec()));
+        let (mut bytes, ends) = spool_of(encrypted, &[first.clone(), second]);
+        let from = ends[3];
         let at = from + at.index(bytes.len() - from);
         bytes[at] ^= 1 << bit;
         let (items, torn) = read(&bytes);
@@ -82,13 +100,29 @@ proptest! {
         prop_assert_eq!(&items[1], &Item::Row(Box::new(first)));
         prop_assert_eq!(torn, (bytes.len() - from) as u64);
     }
+
+    /// Whoever can write to the disk can make checksums, and still no row.
+    #[test]
+    fn a_forged_frame_is_counted_and_not_read(
+        at in any::<proptest::sample::Index>(),
+        bit in 0u8..8,
+    ) {
+        let row = exchange(Some(b"request".to_vec()), None);
+        let (mut bytes, ends) = spool_of(true, &[row]);
+        let payload = ends[2] + FRAME_HEAD_BYTES;
+        let at = payload + at.index(bytes.len() - payload);
+        bytes[at] ^= 1 << bit;
+        let crc = crc32fast::hash(&bytes[payload..]);
+        bytes[payload - 4..payload].copy_from_slice(&crc.to_le_bytes());
+        prop_assert_eq!(read(&bytes), (vec![Item::Head(head()), Item::Unreadable], 0));
+    }
 }
 
 #[test]
 fn noise_is_no_spool_and_no_allocation() {
     let (items, torn) = read(&[0xff; 64]);
     assert_eq!((items.len(), torn), (0, 64));
-    let mut bytes = begin(&head()).unwrap();
+    let (mut bytes, _) = spool_of(false, &[]);
     bytes.extend_from_slice(&[0xff; 64]);
     let (items, torn) = read(&bytes);
     assert_eq!((items.len(), torn), (1, 64));
@@ -109,7 +143,7 @@ fn a_note_comes_back() {
         },
         closed: true,
     };
-    let mut bytes = begin(&head()).unwrap();
-    bytes.extend_from_slice(&note(&kept).unwrap());
-    assert_eq!(read(&bytes).0, [Item::Head(head()), Item::Note(kept)]);
+    let (mut pen, mut bytes) = Pen::new(None).unwrap();
+    pen.write(&note(&kept).unwrap(), &mut bytes).unwrap();
+    assert_eq!(read(&bytes).0, [Item::Note(kept)]);
 }

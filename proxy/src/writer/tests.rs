@@ -1,5 +1,8 @@
 use super::*;
 use crate::capture::Status;
+use crate::disk::Appender;
+use crate::metrics::Metric;
+use crate::room::{FreeMin, OnQuota, Room};
 use crate::seal;
 use crate::sealer::Poke;
 use proptest::prelude::*;
@@ -25,7 +28,7 @@ enum Mood {
 }
 
 #[derive(Clone)]
-struct MoodyDisk(Arc<Mutex<Mood>>);
+struct MoodyDisk(Arc<Mutex<Mood>>, Arc<Mutex<Room>>);
 
 struct MoodyFile {
     file: std::fs::File,
@@ -46,7 +49,28 @@ impl Disk for MoodyDisk {
             mood: Arc::clone(&self.0),
         }))
     }
+
+    fn room(&mut self, _directory: &Path) -> io::Result<Room> {
+        Ok(*self.1.lock().unwrap())
+    }
+
+    fn remove_oldest(&mut self, directory: &Path) -> io::Result<Option<PathBuf>> {
+        let oldest = room::remove_oldest(directory)?;
+        if oldest.is_some() {
+            self.1.lock().unwrap().used_bytes -= QUOTA / 20;
+        }
+        Ok(oldest)
+    }
 }
+
+const QUOTA: u64 = 1000;
+const FREE_MIN: u64 = 100;
+
+const ROOMY: Room = Room {
+    used_bytes: 0,
+    free_bytes: 1 << 40,
+    size_bytes: 1 << 41,
+};
 
 impl MoodyFile {
     fn fill(&mut self, bytes: &[u8], room: usize, left: fn(usize) -> Mood) -> io::Result<()> {
@@ -91,6 +115,7 @@ struct Stage {
     directory: tempfile::TempDir,
     recorder: Arc<Recorder>,
     mood: Arc<Mutex<Mood>>,
+    room: Arc<Mutex<Room>>,
     writer: Writer,
     next_id: u64,
     in_progress: u64,
@@ -98,34 +123,48 @@ struct Stage {
 
 impl Stage {
     fn new(rotate_rows: u64) -> Self {
+        Self::with(rotate_rows, OnQuota::Pause, None)
+    }
+
+    fn with(rotate_rows: u64, on_quota: OnQuota, flight: Option<Duration>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let (recorder, _records) = Recorder::new(1 << 20, 4);
         let mood = Arc::new(Mutex::new(Mood::Well));
-        let rotation = Rotation {
-            bytes: 1 << 20,
-            rows: rotate_rows,
-            every: Duration::from_secs(3600),
-            fsync_every: Duration::ZERO,
-        };
-        let names = Names {
-            directory: directory.path().to_owned(),
-            prefix: "p-1".to_owned(),
-            next: 1,
+        let room = Arc::new(Mutex::new(ROOMY));
+        let setup = Setup {
+            rotation: Rotation {
+                bytes: 1 << 20,
+                rows: rotate_rows,
+                every: Duration::from_secs(3600),
+                fsync_every: Duration::ZERO,
+            },
+            room: room::Limits {
+                quota: Some(QUOTA),
+                on_quota,
+                free_min: FreeMin::Bytes(FREE_MIN),
+            },
+            keys: Keyring::default(),
+            flight,
+            names: Names {
+                directory: directory.path().to_owned(),
+                prefix: "p-1".to_owned(),
+                next: 1,
+            },
+            config_digest: "digest".to_owned(),
         };
         let writer = Writer::start(
             &recorder,
             &Arc::new(Metrics::default()),
             &Arc::new(Status::default()),
-            Box::new(MoodyDisk(Arc::clone(&mood))),
-            rotation,
-            names,
-            "digest".to_owned(),
+            Box::new(MoodyDisk(Arc::clone(&mood), Arc::clone(&room))),
+            setup,
         )
         .unwrap();
         Self {
             directory,
             recorder,
             mood,
+            room,
             writer,
             next_id: 0,
             in_progress: 0,
@@ -160,7 +199,7 @@ impl Stage {
                 self.in_progress -= n;
                 let batch: Vec<Entry> = (0..n).map(|i| self.entry(i % 3 == 0)).collect();
                 if !batch.is_empty() {
-                    self.writer.write(batch);
+                    self.writer.take(batch);
                 }
             }
             Action::QueueFull => {
@@ -175,9 +214,28 @@ impl Stage {
             Action::Disk(mood) => {
                 *self.mood.lock().unwrap() = *mood;
                 // Time passes: the pause after a failure is over.
-                self.writer.paused_until = None;
+                self.time_passes();
+            }
+            Action::Room(room) => {
+                *self.room.lock().unwrap() = *room;
+                self.time_passes();
+            }
+            Action::Flush => self.writer.status.flush(),
+            Action::Expire => {
+                if let Some(flight) = &mut self.writer.flight {
+                    let rows = flight.expire(Instant::now() + Duration::from_secs(3600));
+                    let account = self.recorder.account();
+                    account.exclude_many(Exclusion::FlightExpired, rows);
+                }
             }
         }
+    }
+
+    fn time_passes(&mut self) {
+        if let Some(paused) = &mut self.writer.paused {
+            paused.until = paused.until.map(|_| Instant::now());
+        }
+        self.writer.looked = None;
     }
 
     /// Seals what is there; gives the sum of the ledgers, and the ids of the rows.
@@ -190,7 +248,7 @@ impl Stage {
             .collect();
         spools.sort();
         for spool in spools {
-            let sealed = seal::seal(&spool).unwrap();
+            let sealed = seal::seal(&spool, &Keyring::default()).unwrap();
             assert!(sealed.ledger.balances(), "{:?}", sealed.ledger);
             let Some(path) = sealed.path else { continue };
             let rows = file::Reader::<Exchange>::open(&path)
@@ -214,6 +272,9 @@ enum Action {
     House,
     Quiet,
     Disk(Mood),
+    Room(Room),
+    Flush,
+    Expire,
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -231,6 +292,12 @@ fn action() -> impl Strategy<Value = Action> {
             1 => Just(Mood::Gone),
             1 => Just(Mood::Unsure),
         ].prop_map(Action::Disk),
+        1 => (0u64..2 * QUOTA, 0u64..2 * FREE_MIN).prop_map(|(used_bytes, free_bytes)| {
+            Action::Room(Room { used_bytes, free_bytes, ..ROOMY })
+        }),
+        1 => Just(Action::Room(ROOMY)),
+        1 => Just(Action::Flush),
+        1 => Just(Action::Expire),
     ]
 }
 
@@ -247,18 +314,21 @@ proptest! {
     fn the_ledger_balances_after_any_faults(
         actions in proptest::collection::vec(action(), 0..40),
         rotate_rows in 1u64..8,
+        flight in any::<bool>(),
     ) {
-        let mut stage = Stage::new(rotate_rows);
+        let flight = flight.then_some(Duration::from_secs(60));
+        let mut stage = Stage::with(rotate_rows, OnQuota::Pause, flight);
         for action in &actions {
             stage.act(action);
         }
         stage.act(&Action::Disk(Mood::Well));
+        stage.act(&Action::Room(ROOMY));
         stage.act(&Action::Write(u64::MAX));
         stage.writer.keep_house();
         if stage.writer.open.is_none() {
             stage.writer.open_next().unwrap();
         }
-        stage.writer.close(true);
+        stage.writer.end();
         let counted = stage.recorder.account().snapshot();
         prop_assert!(counted.balances(), "{counted:?}");
         let (sum, ids) = stage.seal();
@@ -273,8 +343,10 @@ proptest! {
     fn a_kill_loses_no_written_row_and_hides_no_loss(
         actions in proptest::collection::vec(action(), 0..40),
         rotate_rows in 1u64..8,
+        flight in any::<bool>(),
     ) {
-        let mut stage = Stage::new(rotate_rows);
+        let flight = flight.then_some(Duration::from_secs(60));
+        let mut stage = Stage::with(rotate_rows, OnQuota::Pause, flight);
         for action in &actions {
             stage.act(action);
         }
@@ -318,7 +390,7 @@ fn rows_that_a_failed_write_left_are_cut_off_before_the_next() {
     stage.act(&Action::Arrive(4));
     stage.act(&Action::Write(1));
     // Two of three rows get to the disk, and cannot be cut off at once.
-    let two = stage.entry(false).frame.len() * 5 / 2;
+    let two = (stage.entry(false).frame.bytes() + 8) * 5 / 2;
     stage.act(&Action::Disk(Mood::TornAfter(two)));
     stage.act(&Action::Write(2));
     stage.act(&Action::Write(1));
@@ -339,7 +411,11 @@ fn what_is_in_progress_at_a_rotation_belongs_to_the_next_segment() {
     stage.act(&Action::House);
     stage.act(&Action::Write(3));
     stage.writer.close(true);
-    let first = seal::seal(&stage.directory.path().join("p-1-000001.spool")).unwrap();
+    let first = seal::seal(
+        &stage.directory.path().join("p-1-000001.spool"),
+        &Keyring::default(),
+    )
+    .unwrap();
     assert_eq!(
         (first.ledger.offered, first.ledger.rows(), first.closed),
         (2, 2, true)
@@ -371,7 +447,99 @@ fn a_writer_whose_queue_ends_closes_its_segment() {
         ..
     } = stage;
     writer.run(&written, &Poke::to_nobody());
-    let sealed = seal::seal(&directory.path().join("p-1-000001.spool")).unwrap();
+    let sealed = seal::seal(
+        &directory.path().join("p-1-000001.spool"),
+        &Keyring::default(),
+    )
+    .unwrap();
     assert_eq!((sealed.ledger.rows(), sealed.closed), (1, true));
     assert_eq!(sealed.ledger, recorder.account().snapshot());
+}
+
+#[test]
+fn without_room_rows_are_counted_as_lost_and_capture_resumes_by_itself() {
+    for (room, reason) in [
+        (
+            Room {
+                used_bytes: QUOTA,
+                ..ROOMY
+            },
+            "disk_quota",
+        ),
+        (
+            Room {
+                free_bytes: FREE_MIN - 1,
+                ..ROOMY
+            },
+            "disk_low",
+        ),
+    ] {
+        let mut stage = Stage::new(1000);
+        stage.act(&Action::Arrive(9));
+        stage.act(&Action::Write(3));
+        stage.act(&Action::Room(room));
+        stage.act(&Action::House);
+        assert_eq!(stage.writer.status.state(), "paused_disk");
+        // What was written is sealed meanwhile.
+        assert_eq!(stage.writer.setup.names.next, 3);
+        stage.act(&Action::Write(3));
+        stage.act(&Action::Room(ROOMY));
+        stage.act(&Action::House);
+        assert_eq!(stage.writer.status.state(), "recording");
+        stage.act(&Action::Write(3));
+        stage.writer.end();
+        let (sum, ids) = stage.seal();
+        assert_eq!(ids, ["1", "2", "3", "7", "8", "9"]);
+        assert_eq!(sum.dropped, BTreeMap::from([(reason.to_owned(), 3)]));
+        assert!(sum.balances() && sum.offered == 9);
+    }
+}
+
+#[test]
+fn the_oldest_segments_make_room_where_that_is_asked_for() {
+    let mut stage = Stage::with(1, OnQuota::DropOldest, None);
+    for n in 0..4 {
+        let sealed = stage.directory.path().join(format!("p-0-{n:06}.parquet"));
+        std::fs::write(sealed, "").unwrap();
+    }
+    stage.act(&Action::Room(Room {
+        used_bytes: QUOTA,
+        ..ROOMY
+    }));
+    stage.act(&Action::House);
+    // 1,000 of 1,000 bytes, 50 a segment, until less than 900 are used.
+    assert_eq!(stage.writer.metrics.get(Metric::SegmentsRemoved), 3);
+    assert_eq!(stage.writer.status.state(), "recording");
+    // Nothing is left to remove: it pauses after all.
+    stage.act(&Action::Room(Room {
+        used_bytes: 2 * QUOTA,
+        ..ROOMY
+    }));
+    stage.act(&Action::House);
+    assert_eq!(stage.writer.metrics.get(Metric::SegmentsRemoved), 4);
+    assert_eq!(stage.writer.status.state(), "paused_disk");
+}
+
+#[test]
+fn a_flight_recorder_writes_when_it_is_asked_and_only_then() {
+    let mut stage = Stage::with(1000, OnQuota::Pause, Some(Duration::from_secs(60)));
+    stage.act(&Action::Arrive(9));
+    stage.act(&Action::Write(2));
+    stage.act(&Action::Expire);
+    stage.act(&Action::Write(3));
+    stage.act(&Action::House);
+    assert_eq!(stage.recorder.account().snapshot().rows(), 0);
+    stage.act(&Action::Flush);
+    stage.act(&Action::House);
+    assert_eq!(stage.recorder.account().snapshot().rows(), 3);
+    assert_eq!(stage.writer.setup.names.next, 3, "the segment is closed");
+    stage.act(&Action::Write(4));
+    stage.writer.end();
+    let (sum, ids) = stage.seal();
+    assert_eq!(ids, ["3", "4", "5"]);
+    assert_eq!(
+        sum.excluded,
+        BTreeMap::from([("flight_expired".to_owned(), 6)])
+    );
+    assert!(sum.balances() && sum.offered == 9);
 }

@@ -84,6 +84,16 @@ pub enum Error {
     Encode { subject: String, cause: String },
     #[error("{subject}: {problem}")]
     Invalid { subject: String, problem: String },
+    #[error("{subject}: {problem}")]
+    KeyFile { subject: String, problem: String },
+    #[error(
+        "{subject}: is encrypted with the key {key_id}; pass a key file that holds it with --key-file, or set TRUETAPE_KEY_FILE"
+    )]
+    NoKey { subject: String, key_id: String },
+    #[error(
+        "{subject}: does not open with the key {key_id} that it names: it was damaged or changed"
+    )]
+    Forged { subject: String, key_id: String },
 }
 
 impl Error {
@@ -111,7 +121,9 @@ impl Blamed for Error {
             | Self::WrongFormat { .. }
             | Self::NotOurs { .. }
             | Self::Unreadable { .. }
-            | Self::Invalid { .. } => Blame::Data,
+            | Self::Invalid { .. }
+            | Self::Forged { .. } => Blame::Data,
+            Self::KeyFile { .. } | Self::NoKey { .. } => Blame::Config,
             Self::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => Blame::Data,
             Self::Io { .. } => Blame::Host,
             Self::Encode { .. } => Blame::Bug,
