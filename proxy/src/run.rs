@@ -53,6 +53,7 @@ pub fn run(args: RecordArgs) -> Result<Answer, Error> {
 
 async fn serve(config: Config) -> Result<Ended, Error> {
     let mut signals = Signals::new()?;
+    let mut flush = on(SignalKind::user_defined1())?;
     let proxy = server::start(config).await?;
     let routes = proxy.routes();
     let upstream = routes
@@ -68,7 +69,6 @@ async fn serve(config: Config) -> Result<Ended, Error> {
         directory,
         "listening"
     );
-    let mut flush = on(SignalKind::user_defined1())?;
     loop {
         tokio::select! {
             () = signals.next() => break,

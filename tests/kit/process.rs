@@ -209,6 +209,11 @@ impl Process {
         self.signal(rustix::process::Signal::INT);
     }
 
+    /// Asks a recorder to write what it has (SIGUSR1).
+    pub fn flush(&self) {
+        self.signal(rustix::process::Signal::USR1);
+    }
+
     /// Ends it without a word (SIGKILL), and waits until it is gone.
     pub fn kill(mut self) -> Ended {
         self.signal(rustix::process::Signal::KILL);
