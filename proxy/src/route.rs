@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::tls::{Inbound, Keeper, Offer, Outbound};
 use crate::transparent::{self, Own};
 use crate::upward::UpstreamIo;
+use http::uri::Scheme;
 use rustls::pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::net::{TcpSocket, TcpStream};
 
 /// What clients are offered: what [`crate::accept`] serves.
-const SERVED: Offer = Offer::Http1;
+const SERVED: Offer = Offer::Both;
 
 /// One listener and where it leads, ready to serve.
 #[derive(Debug)]
@@ -162,6 +163,15 @@ impl Destination {
     /// Whether the upstream is spoken to over TLS.
     pub fn is_tls(&self) -> bool {
         self.route.outbound.is_some()
+    }
+
+    /// The scheme of a request to it.
+    pub fn scheme(&self) -> Scheme {
+        if self.is_tls() {
+            Scheme::HTTPS
+        } else {
+            Scheme::HTTP
+        }
     }
 
     /// Remembers the server that the client named in its handshake: behind a redirect, it is whom
