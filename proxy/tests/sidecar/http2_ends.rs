@@ -73,7 +73,7 @@ async fn a_client_that_goes_away_takes_all_its_streams_with_it() {
     let mut upstream = scene.connections.recv().await.unwrap();
     let meter = Meter::start();
     let gone = Instant::now();
-    scene.tasks.abort_all();
+    scene.connection.abort_all();
     // Without a client the upstream's connection ends, as its own would have.
     drop(soon("the end", std::future::poll_fn(|cx| one.poll_reset(cx))).await);
     soon("the connection's end", upstream.join_next()).await;
@@ -147,15 +147,7 @@ async fn a_connection_that_the_upstream_loses_is_no_clean_end() {
     assert!(soon("the answer", waiting).await.is_err());
     assert!(whole(answer.into_body()).await.error.is_some());
     // The client is told to take another connection, as it would have been.
-    let closed = soon("the end", async {
-        while let Ok(mut ready) = scene.client.clone().ready().await {
-            let Ok((answer, _)) = ready.send_request(post(&[]), true) else {
-                break;
-            };
-            drop(answer.await);
-        }
-    });
-    closed.await;
+    soon("the end", scene.connection.join_next()).await;
     let (rows, _) = scene.finish().await;
     assert!(rows.iter().any(|row| row.outcome == Outcome::Truncated));
 }
@@ -244,19 +236,10 @@ async fn an_upstream_that_goes_away_is_replaced_for_the_next_stream() {
     assert_eq!(soon("the answer", answer).await.unwrap().status(), 200);
     // The upstream closes an idle connection: the client's is closed too.
     drop(scene.connections.recv().await.unwrap());
-    soon("the order to go away", async {
-        while let Ok(mut ready) = scene.client.clone().ready().await {
-            let Ok((answer, _)) = ready.send_request(post(&[]), true) else {
-                break;
-            };
-            if answer.await.is_err() {
-                break;
-            }
-        }
-    })
-    .await;
+    soon("the end", scene.connection.join_next()).await;
     let builder = h2::client::Builder::new();
-    scene.client = crate::stream::connect(scene.sidecar.listen, &builder, &mut scene.tasks).await;
+    scene.client =
+        crate::stream::connect(scene.sidecar.listen, &builder, &mut scene.connection).await;
     let (answer, _) = scene.open(post(&[]), true).await;
     let (_, mut respond) = scene.taken().await;
     respond.send_response(Response::new(()), true).unwrap();

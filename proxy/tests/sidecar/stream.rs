@@ -30,6 +30,8 @@ pub(crate) struct Ends {
 pub(crate) struct Scene {
     pub(crate) sidecar: Sidecar,
     pub(crate) client: SendRequest<Bytes>,
+    /// The client's connection, until it ends.
+    pub(crate) connection: JoinSet<()>,
     pub(crate) tasks: JoinSet<()>,
     taken: mpsc::Receiver<Taken>,
     /// Each connection of the upstream; letting one go closes it.
@@ -52,10 +54,12 @@ impl Scene {
         let out = TempDir::new(label);
         let sidecar = Sidecar::start(&url, &out.join("captures"), more);
         let builder = ends.client.unwrap_or_default();
-        let client = connect(sidecar.listen, &builder, &mut tasks).await;
+        let mut connection = JoinSet::new();
+        let client = connect(sidecar.listen, &builder, &mut connection).await;
         Self {
             sidecar,
             client,
+            connection,
             tasks,
             taken,
             connections,
@@ -87,11 +91,13 @@ impl Scene {
         let Self {
             sidecar,
             client,
+            mut connection,
             mut tasks,
             out,
             ..
         } = self;
         drop(client);
+        connection.shutdown().await;
         tasks.shutdown().await;
         tokio::task::spawn_blocking(move || {
             sidecar.stop();
