@@ -11,7 +11,6 @@ use crate::tls::{self, Inbound};
 use crate::workers::Workers;
 use crate::{http1, http2, limits, link, tunnel};
 use bytes::{Bytes, BytesMut};
-use std::io::ErrorKind;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -123,7 +122,8 @@ async fn in_cleartext(mut io: ClientIo, stream: &TcpStream, arrived: Arrived) {
     }
 }
 
-/// Shakes hands with a client. A connection that ends before its first byte is a probe of the port.
+/// Shakes hands with a client. A connection that ends before its first byte, or never sends one, is
+/// a probe of the port.
 async fn shake_hands(
     inbound: &Inbound,
     io: ClientIo,
@@ -131,18 +131,14 @@ async fn shake_hands(
     arrived: &Arrived,
 ) -> Option<TlsStream<ClientIo>> {
     let shared = &arrived.shared;
-    let shaking = async {
-        let mut byte = [0];
-        let first = stream.peek(&mut byte);
-        match shared.drain.run_until_cancelled(first).await {
-            Some(Ok(1..)) => inbound.acceptor().accept(io).await.map(Some),
-            _ => Ok(None),
-        }
+    let mut byte = [0];
+    let first = tokio::time::timeout(limits::TLS_HANDSHAKE_WITHIN, stream.peek(&mut byte));
+    let Some(Ok(Ok(1..))) = shared.drain.run_until_cancelled(first).await else {
+        return None;
     };
-    let shaking = tokio::time::timeout(limits::TLS_HANDSHAKE_WITHIN, shaking);
-    let shaken = shared.cut.run_until_cancelled(shaking).await?;
-    match shaken.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
-        Ok(io) => io,
+    let shaking = inbound.shake_hands(io, limits::TLS_HANDSHAKE_WITHIN);
+    match shared.cut.run_until_cancelled(shaking).await? {
+        Ok(io) => Some(io),
         Err(cause) => {
             shared.handshake_failed(arrived.destination.route(), &cause);
             None

@@ -196,10 +196,10 @@ impl Destination {
             return Ok(UpstreamIo::plain(stream, opened));
         };
         let name = self.server_name(outbound)?;
-        let shaking = outbound.connector(offer).connect(name, stream);
-        let stream = tokio::time::timeout(limits::TLS_HANDSHAKE_WITHIN, shaking)
+        let within = limits::TLS_HANDSHAKE_WITHIN;
+        let stream = outbound
+            .shake_hands(stream, name, offer, within)
             .await
-            .map_err(|_| Unreached::Tls(io::ErrorKind::TimedOut.into()))?
             .map_err(Unreached::Tls)?;
         Ok(UpstreamIo::tls(stream, opened))
     }
