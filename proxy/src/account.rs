@@ -17,16 +17,19 @@ pub enum Exclusion {
     FlightExpired,
     /// A flight recorder let it go earlier: newer rows needed its memory.
     FlightDisplaced,
+    /// An operator had switched capture off.
+    CaptureOff,
 }
 
 impl Exclusion {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::NotInference,
         Self::Upgrade,
         Self::ReplayProbe,
         Self::FlightExpired,
         Self::FlightDisplaced,
+        Self::CaptureOff,
     ];
 
     /// The reason in the ledger.
@@ -37,6 +40,7 @@ impl Exclusion {
             Self::ReplayProbe => "replay_probe",
             Self::FlightExpired => "flight_expired",
             Self::FlightDisplaced => "flight_displaced",
+            Self::CaptureOff => "capture_off",
         }
     }
 }

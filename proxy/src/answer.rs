@@ -1,10 +1,8 @@
 //! The body of a response: it drives the link that it comes over, unless an upload does.
 
-use crate::body::{Failure, Stream};
 use crate::io::Busy;
 use crate::link::Link;
 use crate::pair::Pair;
-use crate::pump::Outgoing;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::pin::Pin;
@@ -17,31 +15,14 @@ use tokio_util::sync::CancellationToken;
 pub struct Answer {
     source: Source,
     cut: Option<Cut>,
-    /// Whether a failure must wait here, because hyper would drop what came before it.
-    holds: bool,
     over: bool,
     busy: Busy,
 }
 
-/// Where a body comes from.
 #[derive(Debug)]
-pub enum Source {
-    /// From us.
+enum Source {
     Own(Bytes),
-    /// Over HTTP/1.
-    Link {
-        /// The body.
-        incoming: Incoming,
-        /// What drives it.
-        drive: Drive,
-    },
-    /// Over HTTP/2.
-    Trunk {
-        /// The body.
-        stream: Stream,
-        /// What became of the request.
-        sent: Sent,
-    },
+    Upstream { incoming: Incoming, drive: Drive },
 }
 
 /// Who drives the link of a response.
@@ -55,21 +36,10 @@ pub enum Drive {
     Over,
 }
 
-/// What became of a request's body that goes over HTTP/2.
-#[derive(Debug)]
-pub enum Sent {
-    /// It is sent. Letting go of this resets the stream.
-    Whole(Outgoing),
-    /// A task sends it. This ends it at once.
-    Task(CancellationToken),
-    /// Nobody cares any more.
-    Over,
-}
-
 /// A failure that is held back until what came before it has left.
 #[derive(Debug)]
 struct Cut {
-    error: Failure,
+    error: hyper::Error,
     flushed: bool,
 }
 
@@ -81,19 +51,17 @@ impl Answer {
         Self {
             source: Source::Own(text),
             cut: None,
-            holds: false,
             over,
             busy,
         }
     }
 
-    /// A body that comes from the upstream. `holds`: its failure waits until what came before it has
-    /// left.
-    pub fn upstream(source: Source, holds: bool, busy: Busy) -> Self {
+    /// A body that comes over a link.
+    pub fn upstream(incoming: Incoming, drive: Drive, busy: Busy) -> Self {
+        let source = Source::Upstream { incoming, drive };
         Self {
             source,
             cut: None,
-            holds,
             over: false,
             busy,
         }
@@ -102,15 +70,18 @@ impl Answer {
     /// hyper closes the connection when a body fails, and with it what it has not yet written. So
     /// the failure waits: first for one round, in which hyper writes, then for a socket that is
     /// full. The client sees every byte that came, and then the cut.
-    fn poll_cut(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+    fn poll_cut(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Some(cut) = &mut self.cut else {
             return Poll::Pending;
         };
-        if self.holds && !std::mem::replace(&mut cut.flushed, true) {
+        if !std::mem::replace(&mut cut.flushed, true) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        if self.holds && self.busy.traffic().is_stalled() {
+        if self.busy.traffic().is_stalled() {
             // The socket wakes this task once it has taken more.
             return Poll::Pending;
         }
@@ -121,12 +92,12 @@ impl Answer {
 
 impl Body for Answer {
     type Data = Bytes;
-    type Error = Failure;
+    type Error = hyper::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
         if this.cut.is_some() {
             return this.poll_cut(cx);
@@ -137,12 +108,10 @@ impl Body for Answer {
                 this.over = true;
                 return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
             }
-            Source::Link { incoming, drive } => match drive {
+            Source::Upstream { incoming, drive } => match drive {
                 Drive::Here(link, _) => link.poll_body(incoming, cx),
                 Drive::Task(_) | Drive::Over => Pin::new(incoming).poll_frame(cx),
-            }
-            .map_err(Failure::Http1),
-            Source::Trunk { stream, .. } => stream.poll_frame(cx),
+            },
         };
         match polled {
             Poll::Ready(Some(Err(error))) => {
@@ -163,16 +132,14 @@ impl Body for Answer {
     fn is_end_stream(&self) -> bool {
         match &self.source {
             Source::Own(bytes) => bytes.is_empty(),
-            Source::Link { incoming, .. } => self.cut.is_none() && incoming.is_end_stream(),
-            Source::Trunk { stream, .. } => self.cut.is_none() && stream.is_end_stream(),
+            Source::Upstream { incoming, .. } => self.cut.is_none() && incoming.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
             Source::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::Link { incoming, .. } => incoming.size_hint(),
-            Source::Trunk { stream, .. } => stream.size_hint(),
+            Source::Upstream { incoming, .. } => incoming.size_hint(),
         }
     }
 }
@@ -180,38 +147,17 @@ impl Body for Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         let whole = self.cut.is_none() && (self.over || self.is_end_stream());
-        match &mut self.source {
-            Source::Own(_) => {}
-            Source::Link { drive, .. } => drive.end(whole),
-            Source::Trunk { sent, .. } => sent.end(whole),
-        }
-    }
-}
-
-impl Drive {
-    fn end(&mut self, whole: bool) {
-        match (std::mem::replace(self, Self::Over), whole) {
-            (Self::Here(link, pair), true) => pair.give(link),
+        let Source::Upstream { drive, .. } = &mut self.source else {
+            return;
+        };
+        match (std::mem::replace(drive, Drive::Over), whole) {
+            (Drive::Here(link, pair), true) => pair.give(link),
             // Dropping the link tells the upstream that nobody wants the rest.
-            (Self::Here(..), false) => {}
+            (Drive::Here(..), false) => {}
             // The upload may go on, as it would without us.
-            (Self::Task(_), true) => {}
-            (Self::Task(task), false) => task.cancel(),
-            (Self::Over, _) => {}
-        }
-    }
-}
-
-impl Sent {
-    fn end(&mut self, whole: bool) {
-        match (std::mem::replace(self, Self::Over), whole) {
-            (Self::Whole(outgoing), true) => outgoing.release(),
-            // Dropping it tells the upstream that nobody wants the rest.
-            (Self::Whole(_), false) => {}
-            // The upload may go on, as it would without us.
-            (Self::Task(_), true) => {}
-            (Self::Task(task), false) => task.cancel(),
-            (Self::Over, _) => {}
+            (Drive::Task(_), true) => {}
+            (Drive::Task(task), false) => task.cancel(),
+            (Drive::Over, _) => {}
         }
     }
 }

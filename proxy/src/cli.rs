@@ -80,11 +80,6 @@ pub struct RecordArgs {
     #[arg(long, env = "TRUETAPE_UPSTREAM_SERVER_NAME", value_name = "NAME")]
     pub upstream_server_name: Option<String>,
 
-    /// What is spoken to the upstream: `http1`, `http2`, or `mirror` for what the client speaks
-    /// [default: mirror].
-    #[arg(long, env = "TRUETAPE_UPSTREAM_PROTOCOL", value_name = "PROTOCOL")]
-    pub upstream_protocol: Option<String>,
-
     /// The directory that captures go to; one proxy each.
     #[arg(long, env = "TRUETAPE_OUT", value_name = "DIR")]
     pub out: Option<String>,
@@ -92,6 +87,10 @@ pub struct RecordArgs {
     /// Where /livez, /readyz, /metrics, /version and /capture are served [default: 127.0.0.1:4780].
     #[arg(long, env = "TRUETAPE_ADMIN", value_name = "ADDR")]
     pub admin: Option<String>,
+
+    /// Let callers on this host switch capture: POST /capture/on, /capture/off and /capture/flush.
+    #[arg(long, env = "TRUETAPE_ADMIN_WRITES")]
+    pub admin_writes: bool,
 
     /// Memory for what is being captured; beyond it, capture degrades [default: 64MiB].
     #[arg(long, env = "TRUETAPE_MEMORY_BUDGET", value_name = "SIZE")]

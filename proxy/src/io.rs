@@ -94,15 +94,14 @@ impl Traffic {
         }
     }
 
-    /// A write waits from now on.
-    pub fn stall(&self, clock: &Clock) {
+    fn stall(&self, clock: &Clock) {
         if !self.is_stalled() {
             self.stalled_since_us.store(clock.now_us(), Relaxed);
         }
     }
 
     /// Says whether the write before had to wait.
-    pub fn wrote(&self, clock: &Clock) -> bool {
+    fn wrote(&self, clock: &Clock) -> bool {
         if !self.is_stalled() {
             return false;
         }

@@ -14,8 +14,6 @@ pub enum Metric {
     Connections,
     Requests,
     Tunnels,
-    Opaque,
-    InterimLost,
     ProtocolErrors,
     UpstreamConnects,
     UpstreamReplaced,
@@ -37,12 +35,10 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 20] = [
         Self::Connections,
         Self::Requests,
         Self::Tunnels,
-        Self::Opaque,
-        Self::InterimLost,
         Self::ProtocolErrors,
         Self::UpstreamConnects,
         Self::UpstreamReplaced,
@@ -68,8 +64,6 @@ impl Metric {
             Self::Connections => "truetape_connections_total",
             Self::Requests => "truetape_requests_total",
             Self::Tunnels => "truetape_tunnels_total",
-            Self::Opaque => "truetape_opaque_connections_total",
-            Self::InterimLost => "truetape_interim_lost_total",
             Self::ProtocolErrors => "truetape_protocol_errors_total",
             Self::UpstreamConnects => "truetape_upstream_connects_total",
             Self::UpstreamReplaced => "truetape_upstream_replaced_total",
@@ -96,8 +90,6 @@ impl Metric {
             Self::Connections => "Client connections accepted.",
             Self::Requests => "Requests received.",
             Self::Tunnels => "Upgraded connections, tunnelled and not recorded.",
-            Self::Opaque => "Client connections that do not speak HTTP, tunnelled.",
-            Self::InterimLost => "Interim responses (1xx) that could not be passed on.",
             Self::ProtocolErrors => "Client connections that broke HTTP, or exceeded a limit.",
             Self::UpstreamConnects => "Connections opened to the upstream.",
             Self::UpstreamReplaced => {
@@ -181,11 +173,19 @@ pub const DERIVED: &[(&str, &str, &str)] = &[
         "Memory that capture may hold.",
     ),
     (
+        "truetape_capture_state",
+        "gauge",
+        "1 for the state that capture is in, 0 for the others.",
+    ),
+    (
         "truetape_capture_last_record_age_seconds",
         "gauge",
         "Time since an exchange was last offered to the recorder.",
     ),
 ];
+
+/// The states of capture, as `/capture` and `truetape_capture_state` name them.
+pub const STATES: &[&str] = &["recording", "off", "paused_disk", "failed"];
 
 /// The counters of one proxy.
 #[derive(Debug, Default)]
@@ -212,7 +212,7 @@ impl Metrics {
     }
 
     /// All metrics in Prometheus' text format.
-    pub fn render(&self, recorder: &Recorder) -> String {
+    pub fn render(&self, recorder: &Recorder, state: &str) -> String {
         let mut page = Page::default();
         for metric in Metric::ALL {
             page.family(metric.name(), "counter", metric.help());
@@ -230,6 +230,12 @@ impl Metrics {
                 "truetape_records_excluded_total" => by_reason(&ledger.excluded),
                 "truetape_records_dropped_total" => by_reason(&ledger.dropped),
                 "truetape_build_info" => page.sample(name, &build_labels(), 1),
+                "truetape_capture_state" => {
+                    for known in STATES {
+                        let label = format!("{{state=\"{known}\"}}");
+                        page.sample(name, &label, u8::from(*known == state));
+                    }
+                }
                 "truetape_capture_last_record_age_seconds" => {
                     let age_us = recorder.clock().now_us() - recorder.last_offer_us();
                     page.sample(
@@ -313,12 +319,14 @@ mod tests {
         let metrics = Metrics::default();
         metrics.add(Metric::Tunnels, 3);
         recorder.skip(Exclusion::NotInference);
-        let page = metrics.render(&recorder);
+        let page = metrics.render(&recorder, "recording");
         for line in [
             "truetape_tunnels_total 3",
             "truetape_records_offered_total 1",
             "truetape_records_excluded_total{reason=\"not_inference\"} 1",
             "# TYPE truetape_exchanges_in_flight gauge",
+            "truetape_capture_state{state=\"recording\"} 1",
+            "truetape_capture_state{state=\"off\"} 0",
         ] {
             assert!(
                 page.lines().any(|found| found == line),

@@ -28,6 +28,7 @@ pub struct Recorder {
     queue: SyncSender<Offer>,
     inflight: AtomicI64,
     cutting: AtomicBool,
+    off: AtomicBool,
     last_offer_us: AtomicI64,
 }
 
@@ -45,6 +46,7 @@ impl Recorder {
             queue,
             inflight: AtomicI64::new(0),
             cutting: AtomicBool::new(false),
+            off: AtomicBool::new(false),
             last_offer_us: AtomicI64::new(0),
         };
         (Arc::new(recorder), records)
@@ -81,9 +83,25 @@ impl Recorder {
         self.account.exclude(reason);
     }
 
-    /// A request arrived that is to be a row. `None`: no memory is left even for its arrival.
+    /// Switches capture off or on for what arrives from now on. What is happening is recorded to its
+    /// end.
+    pub fn switch_off(&self, off: bool) {
+        self.off.store(off, Relaxed);
+    }
+
+    /// Whether an operator switched capture off.
+    pub fn is_off(&self) -> bool {
+        self.off.load(Relaxed)
+    }
+
+    /// A request arrived that is to be a row. `None`: capture is off, or no memory is left even for
+    /// its arrival.
     pub fn begin(self: &Arc<Self>, arrival: impl FnOnce(i32) -> Arrival) -> Option<Arc<Tape>> {
         self.account.offer();
+        if self.is_off() {
+            self.account.exclude(Exclusion::CaptureOff);
+            return None;
+        }
         let mut held = Held::nothing(&self.budget);
         if !held.grow(limits::RECORD_BASE_BYTES, Purpose::Facts) {
             self.account.lose(Loss::Memory, 1);

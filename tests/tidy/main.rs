@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod arrows;
+mod deploy;
+mod deploy_kubernetes;
 mod pages;
 mod sources;
 

@@ -32,9 +32,9 @@ impl Source {
 struct File {
     listen: Option<String>,
     upstream: Option<String>,
-    upstream_protocol: Option<String>,
     out: Option<String>,
     admin: Option<String>,
+    admin_writes: Option<bool>,
     memory_budget: Option<String>,
     body_bytes_max: Option<String>,
     content: Option<String>,
@@ -100,14 +100,14 @@ impl Settings {
         };
         settings.put("listen", &args.listen, file.listen, None);
         settings.put("upstream", &args.upstream, file.upstream, None);
-        settings.put(
-            "upstream_protocol",
-            &args.upstream_protocol,
-            file.upstream_protocol,
-            Some("mirror"),
-        );
         settings.put("out", &args.out, file.out, None);
         settings.put("admin", &args.admin, file.admin, Some(limits::ADMIN));
+        settings.put(
+            "admin_writes",
+            &args.admin_writes.then(|| true.to_string()),
+            file.admin_writes.map(|on| on.to_string()),
+            Some("false"),
+        );
         settings.put(
             "memory_budget",
             &args.memory_budget,
@@ -287,7 +287,9 @@ impl Settings {
             let number = ["rotate_rows", "so_mark", "workers"].contains(name);
             let value = match super::parse::number(value) {
                 Some(value) if number => toml::Value::Integer(value.into()),
-                _ if *name == "transparent" => toml::Value::Boolean(value == "true"),
+                _ if ["transparent", "admin_writes"].contains(name) => {
+                    toml::Value::Boolean(value == "true")
+                }
                 _ => toml::Value::String(value.clone()),
             };
             text.push_str(&line(name, value, *source));

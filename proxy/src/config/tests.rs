@@ -71,8 +71,8 @@ fn a_bad_setting_is_one_error_that_names_it_and_what_was_allowed() {
             "fsync_every: found \"1\"",
         ),
         (
-            bad(|a| a.admin = Some("0.0.0.0:1".into())),
-            "expected a loopback address",
+            bad(|a| a.admin = Some("localhost".into())),
+            "expected an IP address and a port",
         ),
         (
             bad(|a| a.proxy_id = Some("../x".into())),

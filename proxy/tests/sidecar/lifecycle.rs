@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use truetape_schemas::capture::Outcome;
 use truetape_testkit::capture;
-use truetape_testkit::client::{Client, End};
+use truetape_testkit::client::{self, Client, End};
 use truetape_testkit::process;
 use truetape_testkit::tempdir::TempDir;
 use truetape_testkit::upstream::Upstream;
@@ -123,6 +123,37 @@ fn the_admin_pages_tell_what_they_should() {
     );
     let (_, ledger) = stage.finish();
     assert_eq!(ledger.offered, 1);
+}
+
+#[test]
+fn an_operator_switches_capture_and_the_ledger_says_what_that_cost() {
+    let stage = Stage::with("switch", &["--admin-writes"], ok);
+    let sidecar = &stage.sidecar;
+    assert_eq!(stage.send(&chat()).status(), 200);
+    assert_eq!(sidecar.command("/capture/off").0, 200);
+    assert_eq!(sidecar.metric("truetape_capture_state{state=\"off\"}"), 1);
+    assert_eq!(stage.send(&chat()).status(), 200);
+    assert_eq!(sidecar.command("/capture/on").0, 200);
+    assert_eq!(stage.send(&chat()).status(), 200);
+    assert_eq!(sidecar.command("/capture").0, 404);
+    let (rows, ledger) = stage.finish();
+    assert_eq!((rows.len(), ledger.offered), (2, 3));
+    assert_eq!(ledger.excluded["capture_off"], 1);
+}
+
+#[test]
+fn commands_are_refused_unless_they_were_allowed_and_from_web_pages_always() {
+    let stage = Stage::new("refuse", ok);
+    let (status, text) = stage.sidecar.command("/capture/off");
+    assert_eq!(status, 403);
+    assert!(text.contains("--admin-writes"), "{text}");
+    drop(stage.finish());
+    let stage = Stage::with("page", &["--admin-writes"], ok);
+    let request = b"POST /capture/off HTTP/1.1\r\nhost: x\r\norigin: http://evil.example\r\ncontent-length: 0\r\n\r\n";
+    let refused = client::exchange(stage.sidecar.admin, request, None);
+    assert_eq!(refused.status(), 403);
+    assert_eq!(stage.send(&chat()).status(), 200);
+    assert_eq!(stage.finish().0.len(), 1);
 }
 
 #[test]

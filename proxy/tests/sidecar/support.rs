@@ -74,6 +74,13 @@ impl Sidecar {
         (answer.status(), answer.text())
     }
 
+    /// A command to the admin port: status and text.
+    pub(crate) fn command(&self, path: &str) -> (u16, String) {
+        let request = format!("POST {path} HTTP/1.1\r\nhost: admin\r\ncontent-length: 0\r\n\r\n");
+        let answer = client::exchange(self.admin, request.as_bytes(), None);
+        (answer.status(), answer.text())
+    }
+
     /// A metric's value, labels included in the name.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let (_, page) = self.page("/metrics");
