@@ -135,7 +135,7 @@ pub enum Unreached {
     #[error("{0}")]
     Tcp(io::Error),
     /// The upstream is not whom it was to be, or broke off the handshake.
-    #[error("TLS handshake: {0}")]
+    #[error("TLS handshake: {0}{hint}", hint = hint(.0))]
     Tls(io::Error),
     /// It would lead back to us.
     #[error("the connection is one of the proxy's own; exclude it from the redirect")]
@@ -229,6 +229,15 @@ impl Destination {
                 .map_err(|cause| Unreached::Tls(io::Error::other(cause))),
             (Target::OriginalDestination, None) => Err(Unreached::Loop),
         }
+    }
+}
+
+/// What to do about a refusal whose words do not say it.
+fn hint(cause: &io::Error) -> &'static str {
+    if cause.to_string().contains("CaUsedAsEndEntity") {
+        "; its certificate is that of an authority: issue it one with basicConstraints CA:FALSE"
+    } else {
+        ""
     }
 }
 

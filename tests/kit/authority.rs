@@ -24,7 +24,7 @@ pub struct Identity {
 impl Authority {
     /// Makes one.
     pub fn new(name: &str) -> Self {
-        let mut params = params(&[], name);
+        let mut params = params(&[name], name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
         Self(CertifiedIssuer::self_signed(params, key).expect("a certificate"))
@@ -38,6 +38,14 @@ impl Authority {
     /// Its own certificate.
     pub fn der(&self) -> CertificateDer<'static> {
         self.0.der().clone()
+    }
+
+    /// Itself as a server: what `openssl req -x509` makes.
+    pub fn itself(&self) -> Identity {
+        Identity {
+            certificate: self.pem(),
+            key: self.0.key().serialize_pem(),
+        }
     }
 
     /// Writes its certificate to a file.

@@ -163,6 +163,21 @@ fn an_upstream_that_is_not_whom_it_should_be_gets_no_request() {
 }
 
 #[test]
+fn an_upstream_that_shows_an_authoritys_own_certificate_is_told_what_it_needs() {
+    let trust = Trust::new("localhost");
+    let engine = answering(&trust.authority.itself(), None);
+    let (out, ca) = (TempDir::new("itself"), trust.file("ca.pem"));
+    let url = engine.url("localhost");
+    let flags = ["--upstream-ca", ca.as_str()];
+    let sidecar = Sidecar::start(&url, &out.join("captures"), &flags);
+    let answer = client::exchange(sidecar.listen, &chat(), None);
+    assert_eq!(answer.status(), 502);
+    let said = sidecar.process.event("upstream cannot be reached");
+    let cause = said["cause"].as_str().unwrap();
+    assert!(cause.contains("CA:FALSE"), "{cause}");
+}
+
+#[test]
 fn an_upstream_knows_the_proxy_by_its_certificate() {
     let trust = Trust::new("shown");
     let clients = Authority::new("clients");
