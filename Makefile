@@ -4,7 +4,7 @@ CARGO ?= cargo
 
 .PHONY: help
 help: ## Print this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Record, compile, replay and report on the embedded engine; ends with a fidelity report.
@@ -18,6 +18,10 @@ test: ## Run every test.
 .PHONY: cases
 cases: ## Run the acceptance cases (TRUETAPE_CASES, default ../shared/cases), a line a case.
 	$(CARGO) test --locked --test cases -- --nocapture
+
+.PHONY: differential
+differential: ## Play every exchange with the proxy and without, a line an exchange.
+	$(CARGO) test --locked --test differential -- --nocapture
 
 .PHONY: fmt
 fmt: ## Format the code.

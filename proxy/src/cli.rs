@@ -80,6 +80,11 @@ pub struct RecordArgs {
     #[arg(long, env = "TRUETAPE_UPSTREAM_SERVER_NAME", value_name = "NAME")]
     pub upstream_server_name: Option<String>,
 
+    /// What is spoken to the upstream: `http1`, `http2`, or `mirror` for what the client speaks
+    /// [default: mirror].
+    #[arg(long, env = "TRUETAPE_UPSTREAM_PROTOCOL", value_name = "PROTOCOL")]
+    pub upstream_protocol: Option<String>,
+
     /// The directory that captures go to; one proxy each.
     #[arg(long, env = "TRUETAPE_OUT", value_name = "DIR")]
     pub out: Option<String>,

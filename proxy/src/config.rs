@@ -8,6 +8,7 @@ mod storage;
 use crate::cli::RecordArgs;
 use crate::error::Error;
 use crate::limits;
+use crate::protocol::UpstreamProtocol;
 use crate::redact;
 use crate::tls::{InboundFiles, OutboundFiles};
 use parse::{bytes, duration, mark, proxy_id, rows, workers};
@@ -91,6 +92,7 @@ pub struct RouteConfig {
 pub struct Config {
     pub routes: Vec<RouteConfig>,
     pub so_mark: Option<u32>,
+    pub upstream_protocol: UpstreamProtocol,
     pub out: PathBuf,
     pub admin: SocketAddr,
     pub admin_writes: bool,
@@ -124,6 +126,7 @@ impl Config {
         Ok(Self {
             routes: routes(&settings)?,
             so_mark: mark(settings.text("so_mark"))?,
+            upstream_protocol: upstream_protocol(settings.text("upstream_protocol"))?,
             out: PathBuf::from(settings.required("out")?),
             admin: admin(&settings)?,
             admin_writes: settings.text("admin_writes") == "true",
@@ -188,6 +191,14 @@ fn content(text: &str) -> Result<Content, Error> {
             format!("found {other:?}, expected full or none"),
         )),
     }
+}
+
+fn upstream_protocol(text: &str) -> Result<UpstreamProtocol, Error> {
+    let mut all = UpstreamProtocol::ALL.into_iter();
+    all.find(|known| known.name() == text).ok_or_else(|| {
+        let problem = format!("found {text:?}, expected http1, http2 or mirror");
+        Error::config("upstream_protocol", problem)
+    })
 }
 
 fn session_headers(settings: &Settings) -> Result<Vec<String>, Error> {

@@ -1,103 +1,68 @@
 //! One exchange: client to upstream to client.
 
 use crate::account::Exclusion;
-use crate::answer::{Answer, Drive};
-use crate::io::{Busy, Traffic};
-use crate::link::{Link, RequestBody, Unanswered};
+use crate::answer::{Answer, Source};
+use crate::body::{Failure, Inbound};
+use crate::connection::{Connection, Side};
+use crate::io::Busy;
+use crate::link::RequestBody;
 use crate::metrics::Metric;
-use crate::pair::Pair;
+use crate::protocol::{Protocol, Wanted};
+use crate::reach::{self, Failed, Reached};
 use crate::redact::{self, Credentials, HeaderText};
-use crate::route::Destination;
 use crate::server::Shared;
 use crate::tap::{Recording, Tap};
 use crate::tape::{Arrival, Fate, ResponseHead, Tape};
 use crate::{headers, limits, tunnel};
-use http::header::{CONNECTION, EXPECT, HOST};
+use h2::Reason;
+use http::header::{CONNECTION, EXPECT};
+use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use tokio_util::sync::{CancellationToken, DropGuard};
 use truetape_schemas::wire::session::PROBE_HEADER;
 
 /// The body of a response on its way to the client.
 pub type ResponseBody = Tap<Answer>;
 
-/// The upstream went away before its response began: the client's connection ends as its own
-/// connection to the upstream would have.
+/// The upstream went away before its response began: the client's connection, or its stream, ends as
+/// its own at the upstream would have.
 #[derive(Debug, thiserror::Error)]
-#[error("upstream went away")]
-pub struct Gone;
+#[error("upstream went away: {reason}")]
+pub struct Gone {
+    /// The code for a stream.
+    pub reason: Reason,
+}
+
+impl Gone {
+    fn of(failure: &Failure) -> Self {
+        let reason = match failure {
+            // The stream was not begun: the upstream closes its connection, and says so to all.
+            Failure::Http2(cause) if cause.is_go_away() && cause.is_remote() => {
+                Reason::REFUSED_STREAM
+            }
+            failure => failure.reason(),
+        };
+        Self { reason }
+    }
+}
 
 /// Header of the one answer that is ours.
 pub const ERROR_HEADER: &str = "x-truetape-error";
-
-/// One client connection, as its exchanges see it.
-#[derive(Debug)]
-pub struct Connection {
-    /// What all connections share.
-    pub shared: Arc<Shared>,
-    /// What passes over this one.
-    pub traffic: Arc<Traffic>,
-    /// Its link to the upstream.
-    pub pair: Arc<Pair>,
-    /// Ends with it: what goes on for it in tasks of their own.
-    pub alive: DropGuard,
-    /// Where its requests go.
-    pub destination: Destination,
-    /// Its number.
-    pub id: i64,
-}
-
-impl Connection {
-    /// A connection that was just accepted.
-    pub fn new(shared: &Arc<Shared>, destination: Destination, id: i64) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-            traffic: Traffic::new(),
-            pair: Arc::default(),
-            alive: CancellationToken::new().drop_guard(),
-            destination,
-            id,
-        }
-    }
-
-    /// Says who drives the link of a response. An upload that is not over must not wait for a client
-    /// that does not read yet, so it gets a task.
-    fn drive(&self, mut link: Link, uploading: bool) -> Drive {
-        let pair = Arc::clone(&self.pair);
-        if !uploading {
-            return Drive::Here(link, pair);
-        }
-        let ended = self.alive.token().child_token();
-        let (cut, abort) = (self.shared.cut.clone(), ended.clone());
-        let settling = async move {
-            link.settle().await;
-            pair.give_from_outside(link);
-        };
-        drop(self.shared.tasks.spawn(async move {
-            tokio::select! {
-                biased;
-                () = cut.cancelled() => {}
-                () = ended.cancelled() => {}
-                () = settling => {}
-            }
-        }));
-        Drive::Task(abort)
-    }
-}
 
 /// Forwards one request and records the exchange.
 pub async fn exchange(
     connection: Arc<Connection>,
     sequence: i32,
-    mut request: Request<Incoming>,
+    side: Side,
+    mut request: Request<Inbound>,
 ) -> Result<Response<ResponseBody>, Gone> {
     let shared = &connection.shared;
     let (busy, arrival_us) = Busy::begin(&connection.traffic, shared.recorder.clock());
     shared.metrics.count(Metric::Requests);
-    let upgrade = headers::is_upgrade(request.headers());
+    let upgrade = is_upgrade(&connection, &request);
     let client_side = upgrade.then(|| hyper::upgrade::on(&mut request));
     // Counted once it is known whether it became a tunnel.
     let uncounted = upgrade && request.method() != Method::POST;
@@ -109,9 +74,12 @@ pub async fn exchange(
     let asked = Asked::of(&request);
     let request = prepare(&connection, request, upgrade, tape.clone());
     let upload = request.body().watch();
-    let answered = match (answer(&connection, request).await, client_side) {
-        (Ok((response, link)), Some(client_side))
-            if response.status() == StatusCode::SWITCHING_PROTOCOLS =>
+    let answered = match (
+        reach::answer(&connection, &side, request).await,
+        client_side,
+    ) {
+        (Ok(Reached::Link(response, link)), Some(client_side))
+            if asked.is_tunnel(response.status()) =>
         {
             match &tape {
                 Some(tape) => tape.fate(Fate::Upgraded),
@@ -126,22 +94,29 @@ pub async fn exchange(
         shared.recorder.skip(Exclusion::NotInference);
     }
     match answered {
-        Ok((response, link)) => {
-            let drive = connection.drive(link, !upload.is_over());
-            Ok(pass(&connection, response, drive, asked, tape, busy))
+        Ok(reached) => {
+            let came = reached.split(&connection, !upload.is_over());
+            Ok(pass(&connection, &side, came, asked, tape, busy))
         }
         Err(Failed::Unreachable(unsent, why)) => {
             read_off(shared, *unsent).await;
             Ok(unreachable(shared, why, tape, busy))
         }
-        Err(Failed::Broken) => {
+        Err(Failed::Broken(failure)) => {
             shared.metrics.count(Metric::UpstreamBroken);
             if let Some(tape) = tape {
                 tape.fate(Fate::Broken);
             }
-            Err(Gone)
+            Err(Gone::of(&failure))
         }
     }
+}
+
+/// Whether the request may turn its connection into a tunnel. A stream cannot: it is one already.
+fn is_upgrade(connection: &Connection, request: &Request<Inbound>) -> bool {
+    connection.client.protocol == Protocol::Http1
+        && connection.wanted == Wanted::Http1
+        && (request.method() == Method::CONNECT || headers::is_upgrade(request.headers()))
 }
 
 /// What the answer depends on of how the request was asked.
@@ -149,15 +124,23 @@ pub async fn exchange(
 struct Asked {
     /// By a client of HTTP/1.0 that expects the end of its connection anyway, unannounced.
     once: bool,
+    /// For a tunnel through the upstream.
+    connect: bool,
 }
 
 impl Asked {
-    fn of(request: &Request<Incoming>) -> Self {
+    fn of(request: &Request<Inbound>) -> Self {
         let version = request.version();
         let last = headers::is_last(version, request.headers());
         Self {
             once: version == Version::HTTP_10 && last,
+            connect: request.method() == Method::CONNECT,
         }
+    }
+
+    /// Whether such an answer makes the connection a tunnel.
+    fn is_tunnel(self, status: StatusCode) -> bool {
+        status == StatusCode::SWITCHING_PROTOCOLS || (self.connect && status.is_success())
     }
 }
 
@@ -166,7 +149,7 @@ fn begin(
     connection: &Connection,
     sequence: i32,
     arrival_us: i64,
-    request: &Request<Incoming>,
+    request: &Request<Inbound>,
 ) -> Option<Arc<Tape>> {
     let recorder = &connection.shared.recorder;
     if request.method() != Method::POST {
@@ -195,92 +178,43 @@ fn begin(
 /// Makes the request that goes upstream: the same parts, without the fields of this hop.
 fn prepare(
     connection: &Connection,
-    request: Request<Incoming>,
+    request: Request<Inbound>,
     upgrade: bool,
     tape: Option<Arc<Tape>>,
 ) -> Request<RequestBody> {
     let shared = &connection.shared;
     let (mut parts, body) = request.into_parts();
     headers::strip(&mut parts.headers, upgrade);
-    if parts.version != Version::HTTP_11 {
-        // An upstream that is asked in 1.0 may not chunk, and buffers its stream.
-        parts.version = Version::HTTP_11;
-        if !parts.headers.contains_key(HOST)
-            && let Ok(host) = HeaderValue::from_str(&connection.destination.authority)
-        {
-            parts.headers.insert(HOST, host);
-        }
-    }
     let body_max = shared.config.body_bytes_max;
     let recording = tape.map(|tape| Recording::of_request(tape, body_max));
     Request::from_parts(parts, Tap::new(body, recording))
 }
 
-enum Failed {
-    Unreachable(Box<Request<RequestBody>>, &'static str),
-    Broken,
-}
-
-/// Sends a request over the link of its connection, or over a new one.
-///
-/// A link that turned out to be closed is replaced as long as not a byte was written. After that,
-/// nothing is ever sent twice: the client decides about retries, as it would without us.
-async fn answer(
-    connection: &Connection,
-    mut request: Request<RequestBody>,
-) -> Result<(Response<Incoming>, Link), Failed> {
-    let shared = &connection.shared;
-    loop {
-        let mut link = match connection.pair.take() {
-            Some(link) => link,
-            None => {
-                shared.metrics.count(Metric::UpstreamConnects);
-                match Link::connect(&connection.destination).await {
-                    Ok(link) => link,
-                    Err(cause) => {
-                        shared.unreachable(&connection.destination.authority, &cause);
-                        return Err(Failed::Unreachable(Box::new(request), cause.name()));
-                    }
-                }
-            }
-        };
-        match link.send(request).await {
-            Ok(response) => return Ok((response, link)),
-            Err(Unanswered::Unsent(unsent)) => {
-                shared.metrics.count(Metric::UpstreamReplaced);
-                request = *unsent;
-            }
-            Err(Unanswered::Broken(cause)) => {
-                tracing::debug!(%cause, "upstream gave no response");
-                return Err(Failed::Broken);
-            }
-        }
-    }
-}
-
 /// Passes a response on: the same parts, so that reason phrase and header case stay.
 fn pass(
     connection: &Connection,
-    response: Response<Incoming>,
-    drive: Drive,
+    side: &Side,
+    (mut parts, source): (Parts, Source),
     asked: Asked,
     tape: Option<Arc<Tape>>,
     busy: Busy,
 ) -> Response<ResponseBody> {
     let shared = &connection.shared;
-    let (mut parts, incoming) = response.into_parts();
     let recording = tape.map(|tape| {
         tape.head(head(&tape, parts.status, &parts.headers));
-        Recording::of_response(
-            tape,
-            shared.config.body_bytes_max,
-            Arc::clone(busy.traffic()),
-        )
+        Recording::of_response(tape, shared.config.body_bytes_max, Arc::clone(&side.stall))
     });
     let close = headers::is_last(parts.version, &parts.headers);
     // It says what to upgrade to: that is its content.
     let upgrade = parts.status == StatusCode::UPGRADE_REQUIRED;
     headers::strip(&mut parts.headers, upgrade);
+    let holds = connection.client.protocol == Protocol::Http1;
+    if !holds {
+        parts.version = Version::HTTP_2;
+        parts.headers = headers::without_framing(&parts.headers);
+        let answer = Answer::upstream(source, holds, busy);
+        return Response::from_parts(parts, Tap::new(answer, recording));
+    }
     parts.version = Version::HTTP_11;
     if close && !asked.once && !headers::is_last(parts.version, &parts.headers) {
         // The upstream closes after this response. Without us the client would see it close.
@@ -288,7 +222,7 @@ fn pass(
             .headers
             .append(CONNECTION, HeaderValue::from_static("close"));
     }
-    let answer = Answer::upstream(incoming, drive, busy);
+    let answer = Answer::upstream(source, holds, busy);
     Response::from_parts(parts, Tap::new(answer, recording))
 }
 

@@ -46,11 +46,23 @@ pub fn strip(headers: &mut HeaderMap, upgrade: bool) {
     if !headers.keys().any(is_hop) {
         return;
     }
+    *headers = without(headers, is_hop);
+}
+
+/// A copy without what only HTTP/1 frames by.
+pub fn without_framing(headers: &HeaderMap) -> HeaderMap {
+    without(headers, |name| {
+        name == TRANSFER_ENCODING || name == CONNECTION || name == UPGRADE
+    })
+}
+
+/// A copy without some fields; the order of the others stays.
+pub fn without(headers: &HeaderMap, is_out: impl Fn(&HeaderName) -> bool) -> HeaderMap {
     let mut kept = HeaderMap::with_capacity(headers.len());
-    for (name, value) in headers.iter().filter(|(name, _)| !is_hop(name)) {
+    for (name, value) in headers.iter().filter(|(name, _)| !is_out(name)) {
         kept.append(name.clone(), value.clone());
     }
-    *headers = kept;
+    kept
 }
 
 /// A message must not be able to make us forget where it goes or where it ends.

@@ -94,14 +94,15 @@ impl Traffic {
         }
     }
 
-    fn stall(&self, clock: &Clock) {
+    /// A write waits from now on.
+    pub fn stall(&self, clock: &Clock) {
         if !self.is_stalled() {
             self.stalled_since_us.store(clock.now_us(), Relaxed);
         }
     }
 
     /// Says whether the write before had to wait.
-    fn wrote(&self, clock: &Clock) -> bool {
+    pub fn wrote(&self, clock: &Clock) -> bool {
         if !self.is_stalled() {
             return false;
         }

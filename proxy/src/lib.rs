@@ -11,9 +11,11 @@
 //! Read in this order:
 //!
 //! 1. [`cli`] and [`config`]: what is set and what it means; [`limits`]: every bound;
-//! 2. [`route`], [`tls`], [`transparent`], [`upward`]: from a listener to an upstream; [`protocol`],
-//!    [`accept`], [`forward`], [`headers`], [`link`], [`pair`], [`nudge`],
-//!    [`answer`], [`tunnel`]: the serving path;
+//! 2. the serving path: from a listener to an upstream ([`route`], [`tls`], [`transparent`],
+//!    [`upward`]), a connection ([`accept`], [`sniff`], [`protocol`], [`connection`], [`http1`],
+//!    [`http2`]), an exchange ([`forward`], [`reach`], [`answer`], [`body`], [`interim`], [`headers`],
+//!    [`translate`]), the way to the upstream ([`pair`], [`dial`], [`link`], [`nudge`], [`trunk`],
+//!    [`pump`]), and what is not looked at ([`tunnel`]);
 //! 3. [`io`], [`tap`], [`track`], [`pack`], [`budget`]: what is remembered of it, in bounded memory;
 //! 4. [`tape`], [`recorder`], [`account`]: one exchange, offered once, accounted for once;
 //! 5. [`observe`], [`redact`]: records to rows, off the serving path;
@@ -28,6 +30,7 @@ pub mod accept;
 pub mod account;
 pub mod admin;
 pub mod answer;
+pub mod body;
 pub mod books;
 pub mod budget;
 pub mod capture;
@@ -35,11 +38,16 @@ pub mod cipher;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod connection;
+pub mod dial;
 pub mod disk;
 pub mod error;
 pub mod flight;
 pub mod forward;
 pub mod headers;
+pub mod http1;
+pub mod http2;
+pub mod interim;
 pub mod io;
 pub mod limits;
 pub mod link;
@@ -50,6 +58,8 @@ pub mod observe;
 pub mod pack;
 pub mod pair;
 pub mod protocol;
+pub mod pump;
+pub mod reach;
 pub mod recorder;
 pub mod redact;
 pub mod room;
@@ -58,12 +68,15 @@ pub mod run;
 pub mod seal;
 pub mod sealer;
 pub mod server;
+pub mod sniff;
 pub mod spool;
 pub mod tap;
 pub mod tape;
 pub mod tls;
 pub mod track;
+pub mod translate;
 pub mod transparent;
+pub mod trunk;
 pub mod tunnel;
 pub mod upward;
 pub mod workers;

@@ -186,3 +186,34 @@ pub const TLS_FILE_BYTES_MAX: u64 = 4 << 20;
 /// How often certificates, keys and authorities are looked at: Kubernetes takes a minute to bring a
 /// new one, and a certificate is renewed days before its end.
 pub const TLS_LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// How long a client may be silent before its upstream is asked whether it speaks first.
+pub const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// Streams of one connection at a time; a client keeps more back. Engines' servers allow 100 to 250.
+pub const STREAMS_MAX: u32 = 1024;
+
+/// What one stream may send before it is read: 64 KiB, the protocol's own default. A slow client
+/// pins this much of its answer, and one frame.
+pub const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+
+/// What all streams of a connection may send before it is read. A slow stream must not use up the
+/// room of the others: 1,024 streams of 64 KiB.
+pub const CONNECTION_WINDOW_BYTES: u32 = STREAMS_MAX * STREAM_WINDOW_BYTES;
+
+/// What one stream may have waiting to be written, on each side.
+pub const STREAM_SEND_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest list of header fields in HTTP/2, as the protocol counts: what hyper takes in HTTP/1
+/// (408 KiB), rounded up.
+pub const HEADER_LIST_BYTES_MAX: u32 = 512 * 1024;
+
+/// Interim responses of one exchange that may wait to be passed on.
+pub const INTERIM_MAX: usize = 16;
+
+/// Idle links to an upstream of HTTP/1 that a client of HTTP/2 keeps. Its streams open as many as
+/// they are.
+pub const LINKS_IDLE_MAX: usize = 8;
+
+/// Such a link is not used again after this: engines close idle connections after 5 s.
+pub const LINK_IDLE_MAX: Duration = Duration::from_secs(4);

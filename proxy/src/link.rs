@@ -4,11 +4,10 @@
 //! the head of its response. So a response needs no hop between threads, and dropping the exchange
 //! closes the socket at once, in whatever phase it is.
 
+use crate::body::{Failure, Inbound};
 use crate::limits;
 use crate::nudge::Poller;
-use crate::route::{Destination, Unreached};
 use crate::tap::Tap;
-use crate::tls::Offer;
 use bytes::Bytes;
 use hyper::Request;
 use hyper::Response;
@@ -24,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// The body of a request on its way to the upstream.
-pub type RequestBody = Tap<Incoming>;
+pub type RequestBody = Tap<Inbound>;
 
 type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
@@ -47,20 +46,14 @@ impl std::fmt::Debug for Link {
 /// Why a request brought no response.
 #[derive(Debug)]
 pub enum Unanswered {
-    /// An idle link turned out to be closed, and not a byte of the request was written: it can go
-    /// over another link.
+    /// An idle connection turned out to be closed, and not a byte of the request was written: it can
+    /// go over another.
     Unsent(Box<Request<RequestBody>>),
     /// The upstream went away, or broke the protocol.
-    Broken(hyper::Error),
+    Broken(Failure),
 }
 
 impl Link {
-    /// Connects.
-    pub async fn connect(destination: &Destination) -> Result<Self, Unreached> {
-        let stream = destination.connect(Offer::Http1).await?;
-        Self::handshake(stream).await.map_err(Unreached::Tcp)
-    }
-
     /// Begins to speak HTTP/1.1 over a connection that is open.
     pub async fn handshake<I>(io: I) -> io::Result<Self>
     where
@@ -99,7 +92,7 @@ impl Link {
             .await
             .map_err(|mut unanswered| match unanswered.take_message() {
                 Some(request) if self.reused => Unanswered::Unsent(Box::new(request)),
-                _ => Unanswered::Broken(unanswered.into_error()),
+                _ => Unanswered::Broken(unanswered.into_error().into()),
             })
     }
 

@@ -14,6 +14,8 @@ pub enum Metric {
     Connections,
     Requests,
     Tunnels,
+    Opaque,
+    InterimLost,
     ProtocolErrors,
     UpstreamConnects,
     UpstreamReplaced,
@@ -35,10 +37,12 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Connections,
         Self::Requests,
         Self::Tunnels,
+        Self::Opaque,
+        Self::InterimLost,
         Self::ProtocolErrors,
         Self::UpstreamConnects,
         Self::UpstreamReplaced,
@@ -64,6 +68,8 @@ impl Metric {
             Self::Connections => "truetape_connections_total",
             Self::Requests => "truetape_requests_total",
             Self::Tunnels => "truetape_tunnels_total",
+            Self::Opaque => "truetape_opaque_connections_total",
+            Self::InterimLost => "truetape_interim_lost_total",
             Self::ProtocolErrors => "truetape_protocol_errors_total",
             Self::UpstreamConnects => "truetape_upstream_connects_total",
             Self::UpstreamReplaced => "truetape_upstream_replaced_total",
@@ -90,6 +96,8 @@ impl Metric {
             Self::Connections => "Client connections accepted.",
             Self::Requests => "Requests received.",
             Self::Tunnels => "Upgraded connections, tunnelled and not recorded.",
+            Self::Opaque => "Client connections that do not speak HTTP, tunnelled.",
+            Self::InterimLost => "Interim responses (1xx) that could not be passed on.",
             Self::ProtocolErrors => "Client connections that broke HTTP, or exceeded a limit.",
             Self::UpstreamConnects => "Connections opened to the upstream.",
             Self::UpstreamReplaced => {

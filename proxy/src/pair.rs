@@ -1,83 +1,139 @@
-//! The upstream link of a client connection: opened at its first request, used for the next ones,
-//! closed with it.
+//! The connections to the upstream of one client connection: opened by its requests, used for the
+//! next ones, closed with it.
+//!
+//! A client of HTTP/1 has one link. A client of HTTP/2 has one trunk, or a few links where the
+//! upstream speaks HTTP/1.
 //!
 //! A pool shared by all clients would hand one client's stale link to another, which would see a
 //! failure that its own fresh connection cannot have.
 
 use crate::io::Traffic;
+use crate::limits;
 use crate::link::Link;
+use crate::protocol::Protocol;
+use crate::trunk::Trunk;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 /// What is paired with one client connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pair {
+    client: Protocol,
     state: Mutex<State>,
+    /// Held by the stream that opens the trunk; the others wait for it.
+    opening: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    idle: Option<Link>,
-    /// The upstream has closed the latest link.
+    idle: Vec<Idle>,
+    trunk: Option<Trunk>,
+    /// The upstream has closed the connection that mirrors the client's.
     over: bool,
     /// Who waits for that.
     waiting: Option<Waker>,
 }
 
+#[derive(Debug)]
+struct Idle {
+    link: Link,
+    since: Instant,
+}
+
 impl Pair {
-    /// The link, when it is idle and, as far as can be seen, still open.
-    pub fn take(&self) -> Option<Link> {
-        let mut link = self.state().idle.take()?;
-        if !link.is_idle() {
-            return None;
+    /// For a client that has no connection yet.
+    pub fn new(client: Protocol) -> Self {
+        Self {
+            client,
+            state: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
         }
-        link.reuse();
-        Some(link)
+    }
+
+    /// A link that is idle and, as far as can be seen, still open.
+    pub fn take(&self) -> Option<Link> {
+        loop {
+            let mut idle = self.state().idle.pop()?;
+            // A client of HTTP/2 does not know these links, so it cannot know when they are stale.
+            let stale =
+                self.client == Protocol::Http2 && idle.since.elapsed() > limits::LINK_IDLE_MAX;
+            if !stale && idle.link.is_idle() {
+                idle.link.reuse();
+                return Some(idle.link);
+            }
+        }
     }
 
     /// Keeps a link when another request can go over it; else closes it.
     pub fn give(&self, mut link: Link) {
-        let idle = link.is_idle();
+        let usable = link.is_idle();
         let mut state = self.state();
-        if idle {
-            state.idle = Some(link);
+        if usable && state.idle.len() < limits::LINKS_IDLE_MAX {
+            let since = Instant::now();
+            state.idle.push(Idle { link, since });
         } else {
-            state.over |= link.is_over();
+            state.over |= self.client == Protocol::Http1 && link.is_over();
         }
     }
 
     /// The same, from another task than the connection's own, which must be told.
     pub fn give_from_outside(&self, link: Link) {
         self.give(link);
-        let waiting = self.state().waiting.take();
-        if let Some(waiting) = waiting {
-            waiting.wake();
+        self.tell();
+    }
+
+    /// The trunk, when it is still open.
+    pub fn trunk(&self) -> Option<Trunk> {
+        self.state().trunk.clone().filter(|trunk| !trunk.is_over())
+    }
+
+    /// Keeps a trunk that was just opened.
+    pub fn plant(&self, trunk: &Trunk) {
+        self.state().trunk = Some(trunk.clone());
+    }
+
+    /// A trunk takes no more streams: the next one opens another.
+    pub fn fell(&self, trunk: &Trunk) {
+        let mut state = self.state();
+        if state.trunk.as_ref().is_some_and(|kept| kept.is(trunk)) {
+            state.trunk = None;
         }
     }
 
-    /// Waits until the upstream has closed the link while no request was under way. The client is
-    /// told once it has taken all of the response before: the end of its connection must not cut it.
+    /// The connection of a trunk has ended.
+    pub fn ended(&self, trunk: &Trunk) {
+        trunk.end();
+        let mut state = self.state();
+        // One that was replaced ended long ago, as the client sees it.
+        if state.trunk.as_ref().is_some_and(|kept| kept.is(trunk)) {
+            state.trunk = None;
+            state.over = true;
+        }
+        drop(state);
+        self.tell();
+    }
+
+    /// Held while a trunk is opened.
+    pub async fn opening(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.opening.lock().await
+    }
+
+    /// Waits until the upstream has closed what mirrors the client's connection while no request was
+    /// under way. The client is told once it has taken all of the response before: the end of its
+    /// connection must not cut it.
     pub async fn over(&self, traffic: &Arc<Traffic>) {
         poll_fn(|cx| {
             let mut state = self.state();
-            let closed = state
-                .idle
-                .as_mut()
-                .is_some_and(|link| link.poll_over(cx).is_ready());
-            if closed {
-                state.idle = None;
-                state.over = true;
-            }
+            let closed = state.watch(cx);
+            state.over |= closed && self.client == Protocol::Http1;
             // A stalled socket wakes this task once it has taken more.
             if state.over && !traffic.is_stalled() {
                 return Poll::Ready(());
             }
-            if !state
-                .waiting
-                .as_ref()
-                .is_some_and(|known| known.will_wake(cx.waker()))
-            {
+            let known = state.waiting.as_ref();
+            if !known.is_some_and(|known| known.will_wake(cx.waker())) {
                 state.waiting = Some(cx.waker().clone());
             }
             Poll::Pending
@@ -85,7 +141,24 @@ impl Pair {
         .await;
     }
 
+    fn tell(&self) {
+        let waiting = self.state().waiting.take();
+        if let Some(waiting) = waiting {
+            waiting.wake();
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Lets go of idle links that the upstream has closed. Says whether there were any.
+    fn watch(&mut self, cx: &mut Context<'_>) -> bool {
+        let before = self.idle.len();
+        self.idle
+            .retain_mut(|idle| idle.link.poll_over(cx).is_pending());
+        self.idle.len() < before
     }
 }

@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::tls::{Inbound, Keeper, Offer, Outbound};
 use crate::transparent::{self, Own};
 use crate::upward::UpstreamIo;
+use http::uri::Scheme;
 use rustls::pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::net::{TcpSocket, TcpStream};
 
 /// What clients are offered: what [`crate::accept`] serves.
-const SERVED: Offer = Offer::Http1;
+const SERVED: Offer = Offer::Both;
 
 /// One listener and where it leads, ready to serve.
 #[derive(Debug)]
@@ -164,6 +165,15 @@ impl Destination {
         self.route.outbound.is_some()
     }
 
+    /// The scheme of a request to it.
+    pub fn scheme(&self) -> Scheme {
+        if self.is_tls() {
+            Scheme::HTTPS
+        } else {
+            Scheme::HTTP
+        }
+    }
+
     /// Remembers the server that the client named in its handshake: behind a redirect, it is whom
     /// the upstream must be.
     pub fn asked(&self, name: Option<&str>) {
@@ -186,10 +196,10 @@ impl Destination {
             return Ok(UpstreamIo::plain(stream, opened));
         };
         let name = self.server_name(outbound)?;
-        let shaking = outbound.connector(offer).connect(name, stream);
-        let stream = tokio::time::timeout(limits::TLS_HANDSHAKE_WITHIN, shaking)
+        let within = limits::TLS_HANDSHAKE_WITHIN;
+        let stream = outbound
+            .shake_hands(stream, name, offer, within)
             .await
-            .map_err(|_| Unreached::Tls(io::ErrorKind::TimedOut.into()))?
             .map_err(Unreached::Tls)?;
         Ok(UpstreamIo::tls(stream, opened))
     }

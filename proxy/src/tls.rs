@@ -14,7 +14,9 @@ pub use keeper::{Changed, Keeper};
 pub use outbound::{Outbound, OutboundFiles};
 
 use rustls::crypto::CryptoProvider;
+use std::io;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::time::Duration;
 
 /// The name of HTTP/2 in a handshake.
 pub const H2: &[u8] = b"h2";
@@ -60,6 +62,16 @@ impl<T> Swap<T> {
     fn set(&self, value: Arc<T>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = value;
     }
+}
+
+/// A handshake that does not end holds a connection, and on the way out a request.
+async fn within<T>(
+    within: Duration,
+    shaking: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    tokio::time::timeout(within, shaking)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 fn provider() -> Arc<CryptoProvider> {

@@ -1,4 +1,5 @@
-//! Upgraded connections: bytes pass both ways, nobody looks at them, they are counted.
+//! Connections whose bytes pass both ways, looked at by nobody, and counted: upgraded ones, and those
+//! that do not speak HTTP.
 
 use crate::answer::Answer;
 use crate::forward::ResponseBody;
@@ -6,13 +7,23 @@ use crate::headers;
 use crate::io::Busy;
 use crate::link::Link;
 use crate::metrics::Metric;
+use crate::route::Destination;
 use crate::server::Shared;
+use crate::sniff::{self, Spoken};
 use crate::tap::Tap;
+use crate::tls::Offer;
+use crate::upward::UpstreamIo;
+use bytes::{Bytes, BytesMut};
 use http::Response;
 use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use std::io;
 use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+/// Bytes of a first word.
+const WORD_BYTES: usize = 4 * 1024;
 
 /// Answers an upgrade that the upstream accepted, and joins both sides.
 pub async fn open(
@@ -47,9 +58,75 @@ async fn join(client_side: OnUpgrade, upstream_side: OnUpgrade) {
             }
         };
     let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
-    let copied = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
-    tracing::debug!(
-        error = copied.err().map(|e| e.to_string()),
-        "a tunnel ended"
-    );
+    told(tokio::io::copy_bidirectional(&mut client, &mut upstream).await);
+}
+
+/// Joins a client that does not speak HTTP with its upstream. `first`: what it has said.
+pub async fn opaque<I>(io: I, first: Bytes, shared: &Shared, destination: &Destination)
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+{
+    shared.metrics.count(Metric::Opaque);
+    let joined = async {
+        let upstream = match destination.connect(Offer::Http1).await {
+            Ok(upstream) => upstream,
+            Err(cause) => return shared.unreachable(&destination.authority, &cause),
+        };
+        told(copy(io, upstream, &[], &first).await);
+    };
+    shared.cut.run_until_cancelled(joined).await;
+}
+
+/// Waits for whoever speaks first: a client that says nothing may wait for its server to. Where that
+/// is the server, both are joined to the end.
+pub async fn silent<I>(
+    io: &mut I,
+    seen: &mut BytesMut,
+    shared: &Shared,
+    destination: &Destination,
+) -> io::Result<Option<Spoken>>
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+{
+    let Ok(mut upstream) = destination.connect(Offer::Http1).await else {
+        // Its request, should one come, will be told.
+        let reading = sniff::read(io, seen);
+        let drained = shared.drain.run_until_cancelled(reading).await;
+        return drained.unwrap_or(Ok(None));
+    };
+    let mut word = BytesMut::with_capacity(WORD_BYTES);
+    let said = tokio::select! {
+        biased;
+        () = shared.drain.cancelled() => return Ok(None),
+        spoken = sniff::read(io, seen) => return spoken,
+        said = upstream.read_buf(&mut word) => said?,
+    };
+    if said > 0 {
+        shared.metrics.count(Metric::Opaque);
+        let joined = copy(io, upstream, &word, seen);
+        if let Some(copied) = shared.cut.run_until_cancelled(joined).await {
+            told(copied);
+        }
+    }
+    Ok(None)
+}
+
+/// Passes on what was read, then what comes, until both sides have ended.
+async fn copy<I>(
+    mut client: I,
+    mut upstream: UpstreamIo,
+    down: &[u8],
+    up: &[u8],
+) -> io::Result<(u64, u64)>
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+{
+    upstream.write_all(up).await?;
+    client.write_all(down).await?;
+    tokio::io::copy_bidirectional(&mut client, &mut upstream).await
+}
+
+fn told(copied: io::Result<(u64, u64)>) {
+    let error = copied.err().map(|cause| cause.to_string());
+    tracing::debug!(error, "a tunnel ended");
 }

@@ -11,7 +11,8 @@
 //! 7. [`trace`]: seeded traffic whose sessions, lengths and sharing are known;
 //! 8. [`shared`]: public traces and cases beside the repository;
 //! 9. [`tempdir`]: scratch folders that stay when asked;
-//! 10. [`eval`]: tables and figures of what was measured, with the machine.
+//! 10. [`eval`]: tables and figures of what was measured, with the machine;
+//! 11. [`talk`]: exchanges as scripts, played by raw clients and servers of HTTP/1.1 and HTTP/2.
 //!
 //! Everything binds port 0, awaits events with a deadline, and knows no network beyond loopback.
 #![expect(
@@ -27,6 +28,7 @@ pub mod eval;
 pub mod http1;
 pub mod process;
 pub mod shared;
+pub mod talk;
 pub mod tempdir;
 pub mod tls;
 pub mod trace;

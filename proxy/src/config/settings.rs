@@ -32,6 +32,7 @@ impl Source {
 struct File {
     listen: Option<String>,
     upstream: Option<String>,
+    upstream_protocol: Option<String>,
     out: Option<String>,
     admin: Option<String>,
     admin_writes: Option<bool>,
@@ -100,6 +101,12 @@ impl Settings {
         };
         settings.put("listen", &args.listen, file.listen, None);
         settings.put("upstream", &args.upstream, file.upstream, None);
+        settings.put(
+            "upstream_protocol",
+            &args.upstream_protocol,
+            file.upstream_protocol,
+            Some("mirror"),
+        );
         settings.put("out", &args.out, file.out, None);
         settings.put("admin", &args.admin, file.admin, Some(limits::ADMIN));
         settings.put(

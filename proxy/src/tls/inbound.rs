@@ -8,9 +8,13 @@ use rustls::pki_types::{DnsName, ServerName};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SignatureScheme};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// Whether a client must show a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,9 +56,13 @@ impl Inbound {
         })
     }
 
-    /// Makes handshakes with what is in force now.
-    pub fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.config.get())
+    /// Shakes hands with a client, with what is in force now.
+    pub async fn shake_hands<I>(&self, io: I, within: Duration) -> io::Result<TlsStream<I>>
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
+        let acceptor = TlsAcceptor::from(self.config.get());
+        super::within(within, acceptor.accept(io)).await
     }
 
     /// Reads the files again; what comes of them is not in force yet.

@@ -6,9 +6,13 @@ use crate::error::Error;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// The files of one upstream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,14 +47,24 @@ impl Outbound {
         Ok(Self { files, configs })
     }
 
-    /// Makes handshakes with what is in force now.
-    pub fn connector(&self, offer: Offer) -> TlsConnector {
+    /// Shakes hands with an upstream that must have the name, with what is in force now.
+    pub async fn shake_hands<I>(
+        &self,
+        io: I,
+        name: ServerName<'static>,
+        offer: Offer,
+        within: Duration,
+    ) -> io::Result<TlsStream<I>>
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
         let configs = self.configs.get();
-        TlsConnector::from(Arc::clone(match offer {
+        let connector = TlsConnector::from(Arc::clone(match offer {
             Offer::Http1 => &configs.http1,
             Offer::Http2 => &configs.http2,
             Offer::Both => &configs.both,
-        }))
+        }));
+        super::within(within, connector.connect(name, io)).await
     }
 
     /// The name that the upstream must have, when one was set.

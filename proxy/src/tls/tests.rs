@@ -12,6 +12,8 @@ use tokio_util::task::TaskTracker;
 use truetape_testkit::authority::{Authority, Identity};
 use truetape_testkit::tempdir::TempDir;
 
+const WITHIN: Duration = Duration::from_secs(20);
+
 type Shaken = (
     server::TlsStream<tokio::io::DuplexStream>,
     client::TlsStream<tokio::io::DuplexStream>,
@@ -28,8 +30,8 @@ async fn shake(
     let (near, far) = tokio::io::duplex(1 << 16);
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let (accepted, connected) = tokio::join!(
-        inbound.acceptor().accept(near),
-        outbound.connector(offer).connect(name, far)
+        inbound.shake_hands(near, WITHIN),
+        outbound.shake_hands(far, name, offer, WITHIN)
     );
     Ok((accepted?, connected?))
 }
@@ -76,6 +78,23 @@ async fn both_sides_agree_on_what_both_offer() {
     let inbound = Inbound::load(files, Offer::Http1).unwrap();
     let refused = shake(&inbound, &outbound, Offer::Http2, "a.test").await;
     assert!(refused.is_err(), "nothing in common");
+}
+
+#[tokio::test]
+async fn a_peer_that_falls_silent_does_not_hold_a_handshake() {
+    let (directory, authority) = (TempDir::new("silent"), Authority::new("one"));
+    let files = inbound(&directory, &[&authority.issue(&["a.test"])]);
+    let ca = authority.write(directory.path(), "ca.pem");
+    let inbound = Inbound::load(files, Offer::Both).unwrap();
+    let outbound = Outbound::load(trusting(&ca)).unwrap();
+    let soon = Duration::from_millis(20);
+    let (near, _silent) = tokio::io::duplex(1 << 16);
+    let accepted = inbound.shake_hands(near, soon).await;
+    assert_eq!(accepted.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    let (far, _silent) = tokio::io::duplex(1 << 16);
+    let name = ServerName::try_from("a.test").unwrap();
+    let connected = outbound.shake_hands(far, name, Offer::Both, soon).await;
+    assert_eq!(connected.unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
 #[tokio::test]

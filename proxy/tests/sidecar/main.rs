@@ -6,11 +6,14 @@
 )]
 
 mod faults;
+mod http2;
+mod http2_ends;
 mod lifecycle;
 mod pairing;
 mod recording;
 mod redirected;
 mod routes;
+mod stream;
 mod support;
 mod tls;
 mod transparency;

@@ -1,6 +1,7 @@
 //! TLS on both sides of the real proxy: who is trusted, what is shown, and how it ends.
 
 mod ends;
+mod http2;
 mod renewal;
 mod trust;
 
