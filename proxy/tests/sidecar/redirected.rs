@@ -1,12 +1,11 @@
 //! Connections that iptables redirected, in two network namespaces: a pod with the proxy, and what
 //! is around it. The rules are those of the page that people copy from.
 
-use crate::support::{CHAT, Sidecar, captured, chat};
+use crate::support::{CHAT, SOON, Sidecar, captured, chat};
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 use truetape_testkit::client;
 use truetape_testkit::process::Process;
 use truetape_testkit::tempdir::TempDir;
@@ -20,6 +19,9 @@ const ENGINE: u16 = 8000;
 const ELSEWHERE: u16 = 9000;
 const PROXY: u16 = 4143;
 const MARK: &str = "0x12ac";
+/// What begins a handshake, and what it may be answered.
+const TLS_RECORD: [u8; 5] = [0x16, 3, 1, 0, 1];
+const TLS_ALERT: [u8; 5] = [0x15, 3, 1, 0, 2];
 
 /// Two namespaces with a cable between them, removed at the end.
 struct Net {
@@ -120,6 +122,9 @@ fn answer(mut stream: TcpStream, name: &str) -> io::Result<()> {
         let mut byte = [0];
         stream.read_exact(&mut byte)?;
         came.extend_from_slice(&byte);
+        if came == TLS_RECORD {
+            return stream.write_all(&TLS_ALERT);
+        }
     }
     let body = format!("{{\"engine\":\"{name}\"}}");
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -182,6 +187,21 @@ fn redirected_connections_go_where_they_were_sent_and_loops_are_refused() {
     engine(&net.pod, &inside).unwrap();
     let answer = ask(&net.around, &inside);
     assert!(answer.text().contains(&inside), "{}", answer.text());
+    // TLS that is not ended here passes as it is.
+    let addr: SocketAddr = inside.parse().unwrap();
+    let alert = within(&net.around, || {
+        let mut stream = TcpStream::connect(addr).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.write_all(&TLS_RECORD).unwrap();
+        let mut alert = [0; 5];
+        stream.read_exact(&mut alert).unwrap();
+        alert
+    });
+    assert_eq!(alert, TLS_ALERT);
+    assert_eq!(
+        metric(&net, &sidecar, "truetape_opaque_connections_total"),
+        1
+    );
     expected.push(inside);
     let v6: Vec<String> = inbound
         .iter()
@@ -210,9 +230,7 @@ fn redirected_connections_go_where_they_were_sent_and_loops_are_refused() {
     let own: SocketAddr = format!("{POD}:{PROXY}").parse().unwrap();
     let refused = within(&net.around, || {
         let mut stream = TcpStream::connect(own).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
         stream.read(&mut [0])
     });
     assert!(
