@@ -157,6 +157,26 @@ impl ClientIo {
         }
     }
 
+    /// Reads once. A read that leaves room has emptied the socket: that is noted, so that the next
+    /// one waits instead of asking in vain, which would be a system call for each request.
+    fn read_what_is_there(&self, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
+        let room = buf.remaining();
+        let mut read = Ok(0);
+        let emptied = self.stream.try_io(Interest::READABLE, || {
+            read = self.stream.try_read_buf(buf);
+            match read {
+                // Said within, so that what arrives from here on is still told.
+                Ok(bytes) if bytes > 0 && bytes < room => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(()),
+            }
+        });
+        match emptied {
+            // It was not tried: there was nothing.
+            Err(cause) if matches!(read, Ok(0)) => Err(cause),
+            _ => read,
+        }
+    }
+
     fn after_write(
         &self,
         cx: &mut Context<'_>,
@@ -215,7 +235,7 @@ impl AsyncRead for ClientIo {
     ) -> Poll<io::Result<()>> {
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
-            match self.stream.try_read_buf(buf) {
+            match self.read_what_is_there(buf) {
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
                 Err(cause) => return Poll::Ready(Err(cause)),
                 Ok(read) => {
