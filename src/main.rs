@@ -9,6 +9,10 @@ use std::process::ExitCode;
 use truetape_schemas::blame::{Answer, Blamed};
 use truetape_schemas::file::key::{self, Keyring};
 
+/// glibc's allocator keeps what a thousand streams once needed, and shares its locks among threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The version, with the formats this build writes.
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),

@@ -86,6 +86,12 @@ pub const WRITE_QUEUE_ROWS_MAX: usize = 1024;
 /// the time to read one record it is what `kill -9` can cost, beside what was in flight.
 pub const OBSERVE_TICK: Duration = Duration::from_millis(5);
 
+/// How long the writer waits for more rows before it writes few.
+pub const GATHER_FOR: Duration = OBSERVE_TICK;
+
+/// Bytes of a spool that are read at once when it is sealed.
+pub const SPOOL_READ_BYTES: usize = 256 << 10;
+
 /// Rows and bytes written to the spool by one call.
 pub const BATCH_ROWS_MAX: usize = 256;
 /// See [`BATCH_ROWS_MAX`].

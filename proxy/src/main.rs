@@ -6,6 +6,10 @@ use std::process::ExitCode;
 use truetape_proxy::cli::RecordArgs;
 use truetape_schemas::blame::Blamed as _;
 
+/// glibc's allocator keeps what a thousand streams once needed, and shares its locks among threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Record LLM inference traffic: a transparent proxy in front of an inference server.
 #[derive(Debug, Parser)]
 #[command(name = "truetape-proxy", version, about)]

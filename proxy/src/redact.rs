@@ -166,11 +166,14 @@ impl Credentials {
     pub fn of(headers: &HeaderMap, uri: &http::Uri) -> Self {
         // A header value is a slice of the read buffer: a copy does not pin it.
         let copy = |value: &HeaderValue| HeaderValue::from_bytes(value.as_bytes()).ok();
-        let named = |name: &&str| headers.get_all(*name);
-        let values = CREDENTIALS.iter().flat_map(named);
+        // One look at each header: a look-up of each name would hash it for every request.
+        let rank = |name: &HeaderName| CREDENTIALS.iter().position(|known| *known == name.as_str());
+        let found = |(name, value)| Some((rank(name)?, copy(value)?));
+        let mut values: Vec<(usize, HeaderValue)> = headers.iter().filter_map(found).collect();
+        values.sort_by_key(|(rank, _)| *rank);
         let parameters = uri.query().unwrap_or_default().split('&');
         Self {
-            headers: values.filter_map(copy).collect(),
+            headers: values.into_iter().map(|(_, value)| value).collect(),
             session: headers.get(SESSION_TOKEN).and_then(copy),
             parameters: parameters
                 .filter_map(secret_parameter)

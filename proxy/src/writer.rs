@@ -349,16 +349,22 @@ impl Writer {
 /// Names what is done to secrets: allow-listed headers, scrubbed queries and error bodies.
 pub const REDACTION_PROFILE: &str = "headers-allow-list/1";
 
-/// Takes what has queued up meanwhile, within bounds.
+/// Takes what has queued up meanwhile, within bounds. Where that was little, it waits for more: rows
+/// that come one by one would cost a wake of this thread and two writes each.
 fn batch(first: Entry, rows: &Receiver<Entry>) -> Vec<Entry> {
     let mut bytes = first.frame.bytes();
     let mut batch = vec![first];
-    while batch.len() < limits::BATCH_ROWS_MAX
-        && bytes < limits::BATCH_BYTES_MAX
-        && let Ok(next) = rows.try_recv()
-    {
-        bytes += next.frame.bytes();
-        batch.push(next);
+    for pause in [None, Some(limits::GATHER_FOR)] {
+        if let Some(pause) = pause {
+            std::thread::sleep(pause);
+        }
+        while let Ok(next) = rows.try_recv() {
+            bytes += next.frame.bytes();
+            batch.push(next);
+            if batch.len() >= limits::BATCH_ROWS_MAX || bytes >= limits::BATCH_BYTES_MAX {
+                return batch;
+            }
+        }
     }
     batch
 }

@@ -28,7 +28,7 @@ impl Reader {
         let bytes = file.metadata().map_err(io)?.len();
         let mut reader = Self {
             path: path.to_owned(),
-            file: BufReader::new(file),
+            file: BufReader::with_capacity(limits::SPOOL_READ_BYTES, file),
             left: bytes,
             torn_bytes: 0,
             cipher: None,
