@@ -46,9 +46,6 @@ pub(crate) fn lacking(case: &Case) -> Vec<&'static Lacking> {
 /// Kinds that read answers off the wire.
 const LIVE: &[Kind] = &[Kind::Stream, Kind::Json, Kind::Raw, Kind::Script];
 
-/// Kinds that read what was captured.
-const CAPTURED: &[Kind] = &[Kind::Captures];
-
 /// What is read out of an answer's events.
 const ANSWER: &[&str] = &[
     "content",
@@ -89,70 +86,12 @@ const TOKEN_TIMES: &[&str] = &[
     "token_events",
 ];
 
-/// Whether it counts.
-const COUNTS: &[&str] = &[
-    "counts_as_observed_length",
-    "counts_as_arrival",
-    "in_replay_set",
-];
-
-/// What the compiler makes of it.
-const SESSIONS: &[&str] = &[
-    "sessions",
-    "session_count",
-    "parents",
-    "order",
-    "depth",
-    "turns_in_first",
-    "retry_of",
-    "arrivals",
-    "observed_output_lengths",
-    "output_lengths",
-    "input_lengths",
-];
-
 const LACKING: &[Lacking] = &[
     Lacking {
         sign: "\"content-encoding\"",
         what: "compressed answers are not decoded yet",
         kinds: LIVE,
         keys: &[ANSWER, USAGE, TOKEN_TIMES],
-    },
-    Lacking {
-        sign: "/v1/messages",
-        what: "the Anthropic dialect",
-        kinds: LIVE,
-        keys: &[ANSWER, USAGE, TOKEN_TIMES, COUNTS],
-    },
-    Lacking {
-        sign: "/v1/messages",
-        what: "the Anthropic dialect",
-        kinds: CAPTURED,
-        keys: &[SESSIONS],
-    },
-    Lacking {
-        sign: "/v1/responses",
-        what: "the Responses dialect",
-        kinds: LIVE,
-        keys: &[ANSWER, USAGE, TOKEN_TIMES, COUNTS],
-    },
-    Lacking {
-        sign: "/api/chat",
-        what: "the Ollama dialect",
-        kinds: LIVE,
-        keys: &[ANSWER, USAGE, TOKEN_TIMES, COUNTS],
-    },
-    Lacking {
-        sign: "/api/chat",
-        what: "the Ollama dialect",
-        kinds: CAPTURED,
-        keys: &[SESSIONS],
-    },
-    Lacking {
-        sign: "/v1/embeddings",
-        what: "embeddings",
-        kinds: LIVE,
-        keys: &[&["items"], USAGE],
     },
     Lacking {
         sign: "\"image_url\"",

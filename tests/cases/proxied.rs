@@ -9,8 +9,8 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use truetape_schemas::capture::{Exchange, Outcome};
-use truetape_schemas::wire::{BodyEnd, Dialect, ResponseFacts, ResponseReader};
+use truetape_schemas::capture::{Exchange, LengthSource, Outcome};
+use truetape_schemas::wire::{BodyEnd, Dialect, ResponseFacts, ResponseReader, read_request};
 use truetape_testkit::capture;
 use truetape_testkit::client::{Answer, End};
 use truetape_testkit::http1::Head;
@@ -173,7 +173,7 @@ pub(crate) fn facts(row: &Exchange) -> ResponseFacts {
             .find(same)
             .map(|h| h.value.clone())
     };
-    let dialect = Dialect::of(&row.method, &row.path);
+    let dialect = Dialect::from_name(&row.dialect);
     let status = row.status.and_then(|s| u16::try_from(s).ok()).unwrap_or(0);
     let content_type = header("content-type");
     let mut reader = ResponseReader::new(
@@ -345,6 +345,13 @@ pub(crate) fn row_values(seen: &mut Seen, row: &Exchange) {
     );
     seen.put("finish_reasons", reasons);
     seen.put("in_success_stats", row.outcome == Outcome::Complete);
+    if row.dialect.starts_with("ollama_") && row.output_tokens_source == LengthSource::Exact {
+        // The case names the server's counter, the column its kind.
+        seen.put("output_tokens_source", "eval_count");
+    }
+    let body = row.request_body.as_deref().unwrap_or_default();
+    let asked = read_request(Dialect::from_name(&row.dialect), body);
+    seen.put("items", json!(asked.prompts));
     if let Some(code) = row
         .error_code
         .as_ref()

@@ -76,7 +76,8 @@ fn exchange(line: &Value, at: i32) -> Exchange {
     let output_tokens = number("output_tokens").or_else(|| usage("output_tokens"));
     let source = |known: Option<i64>| known.map_or(LengthSource::Absent, |_| LengthSource::Usage);
     let input_tokens = number("input_tokens").or_else(|| usage("input_tokens"));
-    let answer = text("response_text").map(|text| answer(text, input_tokens, output_tokens));
+    let answer =
+        text("response_text").map(|text| answer(dialect, text, input_tokens, output_tokens));
     let client = text("client").unwrap_or_default();
     Exchange {
         exchange_id: format!("00000000-0000-7000-8000-{at:012}"),
@@ -137,7 +138,24 @@ fn header_fields(line: &Value) -> Vec<Header> {
     fields.map(field).collect()
 }
 
-fn answer(text: &str, input_tokens: Option<i64>, output_tokens: Option<i64>) -> Vec<u8> {
+/// The answer of this text in the language that the request speaks.
+fn answer(
+    dialect: Dialect,
+    text: &str,
+    input_tokens: Option<i64>,
+    output_tokens: Option<i64>,
+) -> Vec<u8> {
+    if dialect == Dialect::AnthropicMessages {
+        let answer = json!({
+            "id": "syn",
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "text", "text": text}],
+            "stop_reason": "end_turn",
+            "usage": {"input_tokens": input_tokens, "output_tokens": output_tokens},
+        });
+        return answer.to_string().into_bytes();
+    }
     let message = json!({"role": "assistant", "content": text});
     let mut answer = json!({
         "id": "syn",

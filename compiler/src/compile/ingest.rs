@@ -90,6 +90,10 @@ pub(crate) fn ingest(captures: &[Vec<PathBuf>], threads: usize) -> Result<Ingest
         row.dialect != Dialect::Unknown || row.input_tokens.is_some() || row.output_tokens.is_some()
     };
     account.keep(&mut rows, "not_inference", is_inference);
+    // Nothing is generated there: an embedding has no answer whose length could be replayed.
+    account.keep(&mut rows, "embeddings", |(row, _)| {
+        row.dialect != Dialect::OpenaiEmbeddings
+    });
     let stage = account.close(rows.len());
     let secret = secret(&rows);
     let rows = rows.into_iter().map(|(row, _)| row).collect();

@@ -1,7 +1,8 @@
 //! What is read off the bodies of an exchange before they are let go.
 
 use super::row::{Client, Extra, MessageHash, Text};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::borrow::Cow;
 use truetape_fidelity::tokens;
 use truetape_schemas::capture::{Exchange, Header};
 use truetape_schemas::wire::{self, BodyEnd, Dialect, ResponseReader, canonical};
@@ -73,13 +74,63 @@ fn text(exchange: &Exchange, dialect: Dialect, body: &[u8]) -> Option<Text> {
 
 /// Renders the prompt of a request body as the reference engine does; none where it holds none.
 pub(crate) fn render(dialect: Dialect, body: &Value) -> Option<Vec<u8>> {
+    let prompt = |name: &str| body.get(name)?.as_str().map(tokens::render_completion);
     match dialect {
-        Dialect::OpenaiChat => body
-            .get("messages")?
-            .is_array()
-            .then(|| tokens::render_chat(body)),
-        Dialect::OpenaiCompletions => body.get("prompt")?.as_str().map(tokens::render_completion),
-        Dialect::Trace | Dialect::Unknown => None,
+        Dialect::OpenaiChat
+        | Dialect::OllamaChat
+        | Dialect::AnthropicMessages
+        | Dialect::OpenaiResponses => {
+            let chat = as_chat(dialect, body)?;
+            Some(tokens::render_chat(&chat))
+        }
+        Dialect::OpenaiCompletions | Dialect::OllamaGenerate | Dialect::LlamacppCompletion => {
+            prompt("prompt")
+        }
+        Dialect::TgiGenerate => prompt("inputs"),
+        Dialect::SglangGenerate => prompt("text"),
+        Dialect::OpenaiEmbeddings | Dialect::Trace | Dialect::Unknown => None,
+    }
+}
+
+/// A chat of any dialect as a chat completion: the system prompt is the first message.
+fn as_chat(dialect: Dialect, body: &Value) -> Option<Cow<'_, Value>> {
+    let (system, list) = match dialect {
+        Dialect::AnthropicMessages => ("system", "messages"),
+        Dialect::OpenaiResponses => ("instructions", "input"),
+        _ => {
+            return body
+                .get("messages")?
+                .is_array()
+                .then_some(Cow::Borrowed(body));
+        }
+    };
+    let message = |role: &str, content: &Value| json!({ "role": role, "content": content });
+    let said = |content: &&Value| !content.is_null();
+    let system = body.get(system).filter(said);
+    let mut messages: Vec<Value> = system
+        .map(|content| message("system", content))
+        .into_iter()
+        .collect();
+    match body.get(list)? {
+        Value::Array(list) => messages.extend(list.iter().map(as_message)),
+        text @ Value::String(_) if list == "input" => messages.push(message("user", text)),
+        _ => return None,
+    }
+    Some(Cow::Owned(
+        json!({ "tools": body.get("tools"), "messages": messages }),
+    ))
+}
+
+/// An item of a Responses request as the message it is; a message as it is.
+fn as_message(item: &Value) -> Value {
+    let field = |name: &str| item.get(name).cloned().unwrap_or_default();
+    match item.get("type").and_then(Value::as_str) {
+        Some("function_call") => json!({
+            "role": "assistant",
+            "tool_calls": [{ "function": { "name": field("name"), "arguments": field("arguments") } }],
+        }),
+        Some("function_call_output") => json!({ "role": "tool", "content": field("output") }),
+        _ => item.clone(),
     }
 }
 

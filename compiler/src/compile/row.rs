@@ -121,7 +121,14 @@ impl Row {
 
     /// Whether this is a chat, whose history is a list of messages.
     pub(crate) fn is_chat(&self) -> bool {
-        self.dialect == Dialect::OpenaiChat && self.text.is_some()
+        let has_history = matches!(
+            self.dialect,
+            Dialect::OpenaiChat
+                | Dialect::OpenaiResponses
+                | Dialect::AnthropicMessages
+                | Dialect::OllamaChat
+        );
+        has_history && self.text.is_some()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::tape::{Arrival, Fate, Record, ResponseHead};
 use crate::track::{Mark, Track, TrackEnd};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use truetape_schemas::capture::{Exchange, Header, Outcome, ParseStatus};
+use truetape_schemas::capture::{Exchange, Header, LengthSource, Outcome, ParseStatus};
 use truetape_schemas::ids::new_exchange_id;
 use truetape_schemas::wire::session::{SessionFacts, session_of_configured};
 use truetape_schemas::wire::{self, BodyEnd, Dialect, RequestFacts, ResponseFacts, ResponseReader};
@@ -70,6 +70,7 @@ pub(super) fn of(plan: &Plan, clock: &Clock, record: Record) -> (Exchange, Held)
     let facts = draft.put_request(record.request);
     draft.put_session(plan, &facts);
     draft.put_response(record.head, record.response, end);
+    draft.put_prompt_ids(&facts);
     if record.fate == Fate::Unreachable {
         draft.exchange.error_code = Some(UNREACHABLE.to_owned());
     }
@@ -128,6 +129,8 @@ impl Draft<'_> {
         let plain = coding.is_empty() || coding.eq_ignore_ascii_case("identity");
         let facts = match &body {
             Some(body) if plain => {
+                self.dialect = self.dialect.refined(body);
+                self.dialect.name().clone_into(&mut self.exchange.dialect);
                 let dialect = self.dialect;
                 let read = catch_unwind(AssertUnwindSafe(|| wire::read_request(dialect, body)));
                 read.unwrap_or_else(|_| failed())
@@ -137,6 +140,16 @@ impl Draft<'_> {
         self.exchange.request_body = body;
         put_parameters(&mut self.exchange, &facts);
         facts
+    }
+
+    /// A prompt that is given as token ids has its length in the request, where the server does
+    /// not say it.
+    fn put_prompt_ids(&mut self, facts: &RequestFacts) {
+        let exchange = &mut self.exchange;
+        if let (None, Some(ids)) = (exchange.input_tokens, facts.prompt_token_ids) {
+            exchange.input_tokens = Some(ids);
+            exchange.input_tokens_source = LengthSource::Exact;
+        }
     }
 
     fn take_body(&mut self, track: Track) -> Option<Vec<u8>> {

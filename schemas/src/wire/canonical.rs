@@ -17,9 +17,15 @@ pub fn identity(message: &Value) -> Vec<u8> {
     identity.text("role", message.get("role"));
     identity.text("name", message.get("name"));
     identity.content(message.get("content"));
+    for image in items(message.get("images")) {
+        identity.line("part", image);
+    }
     identity.text("refusal", message.get("refusal"));
     for call in items(message.get("tool_calls")) {
         identity.call(call.get("id"), call.get("function").or(call.get("custom")));
+    }
+    for call in std::mem::take(&mut identity.calls) {
+        identity.call(call.get("id"), Some(&call));
     }
     if let Some(call) = message.get("function_call").filter(|call| call.is_object()) {
         identity.call(None, Some(call));
@@ -77,6 +83,9 @@ struct Identity {
     out: Vec<u8>,
     /// Text parts that have not been written: neighbours are one text.
     run: String,
+    /// Calls that stand among the parts of the content. They come after it, as where they stand
+    /// beside it.
+    calls: Vec<Value>,
 }
 
 impl Identity {
@@ -121,12 +130,11 @@ impl Identity {
             }
             // Reasoning is dropped wherever it stands, since most clients do not send it back.
             (Some("thinking" | "reasoning" | "redacted_thinking"), _) => {}
+            (Some("tool_use"), _) => self.calls.push(part.clone()),
             _ => {
                 self.end_run();
                 let mut part = part.clone();
-                if let Some(part) = part.as_object_mut() {
-                    part.remove("cache_control");
-                }
+                remove_breakpoints(&mut part);
                 self.line("part", &part);
             }
         }
@@ -157,6 +165,21 @@ impl Identity {
 
     fn end(self) -> Vec<u8> {
         self.out
+    }
+}
+
+/// Where a client asks for caching moves from request to request, and says nothing about what is
+/// said.
+fn remove_breakpoints(part: &mut Value) {
+    let Some(part) = part.as_object_mut() else {
+        return;
+    };
+    part.remove("cache_control");
+    let inner = part.get_mut("content").and_then(Value::as_array_mut);
+    for part in inner.into_iter().flatten() {
+        if let Some(part) = part.as_object_mut() {
+            part.remove("cache_control");
+        }
     }
 }
 

@@ -15,7 +15,7 @@ mod repair;
 mod values;
 
 pub(super) use repair::repair;
-pub(super) use values::{Count, List};
+pub(super) use values::{Count, Given, List};
 
 /// A value that may be missing, or not what it should be.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -18,7 +18,9 @@ object! {
         choices: List<Choice<'de>> = "choices",
         usage: Usage = "usage",
         prompt_token_ids: Count = "prompt_token_ids",
+        timings: Timings = "timings",
         error: Fault<'de> = "error",
+        error_type: Text<'de> = "error_type",
         // vLLM before 0.11 put the error itself at the top.
         code: Scalar<'de> = "code",
         kind: Text<'de> = "type",
@@ -34,6 +36,8 @@ object! {
         finish_reason: Text<'de> = "finish_reason",
         logprobs: Logprobs = "logprobs",
         token_ids: Count = "token_ids",
+        // vLLM, in completions.
+        prompt_token_ids: Count = "prompt_token_ids",
         // OpenRouter says here that a choice failed.
         error: Fault<'de> = "error",
     }
@@ -88,6 +92,15 @@ object! {
         // SGLang reports reasoning here, some hosts cached tokens (one of them as `hit`).
         reasoning_tokens: i64 = "reasoning_tokens",
         cached_tokens: i64 = "cached_tokens" | "prompt_cache_hit_tokens",
+    }
+}
+
+object! {
+    /// llama.cpp's own counters.
+    Timings {
+        cache_n: i64 = "cache_n",
+        prompt_n: i64 = "prompt_n",
+        predicted_n: i64 = "predicted_n",
     }
 }
 
@@ -192,7 +205,8 @@ object! {
     /// An error as an object.
     FaultObject<'de> {
         code: Scalar<'de> = "code",
-        kind: Text<'de> = "type",
+        // Google says what others call the type.
+        kind: Text<'de> = "type" | "status",
     }
 }
 

@@ -1,11 +1,14 @@
 //! What was asked.
 
 use super::Dialect;
-use super::json::{Count, Field, List, Readable, object, read, repair};
-use super::openai::Text;
+use super::json::{Count, Field, read, repair};
 use crate::capture::ParseStatus;
+use body::{Body, Sampling};
+use prompts::Prompts;
 use serde::Serialize;
-use serde::de::{MapAccess, SeqAccess};
+
+mod body;
+mod prompts;
 
 /// What a request body says. What it does not say, or says in a way that cannot be read, is
 /// `None`.
@@ -17,7 +20,8 @@ pub struct RequestFacts {
     pub model: Option<String>,
     /// Whether a stream was asked for. A dialect's default is not filled in.
     pub stream: Option<bool>,
-    /// `max_completion_tokens`, else `max_tokens`.
+    /// `max_completion_tokens`, else `max_tokens` or what the dialect calls it. A negative number
+    /// means no maximum.
     pub max_tokens: Option<i64>,
     /// `min_tokens`.
     pub min_tokens: Option<i64>,
@@ -33,7 +37,7 @@ pub struct RequestFacts {
     pub ignore_eos: Option<bool>,
     /// `seed`.
     pub seed: Option<i64>,
-    /// `response_format.type`.
+    /// `response_format.type`, `text.format.type`, or `format`.
     pub response_format: Option<String>,
     /// Tools (or legacy functions) offered.
     pub tool_count: Option<i32>,
@@ -47,99 +51,14 @@ pub struct RequestFacts {
     pub prompt_cache_key: Option<String>,
     /// `conversation`, `conversation.id` or `conversation_id`.
     pub conversation: Option<String>,
-    /// `session_id`, `litellm_session_id`, or one of them inside `metadata`.
+    /// `session_id`, `litellm_session_id`, or one of them inside `metadata`; `session_params.id`.
     pub session_id: Option<String>,
     /// `previous_response_id`.
     pub previous_response_id: Option<String>,
-}
-
-object! {
-    /// A request body.
-    Body<'de> {
-        model: Text<'de> = "model",
-        stream: bool = "stream",
-        max_completion_tokens: i64 = "max_completion_tokens",
-        max_tokens: i64 = "max_tokens",
-        min_tokens: i64 = "min_tokens",
-        temperature: f64 = "temperature",
-        top_p: f64 = "top_p",
-        n: i32 = "n",
-        stop: Texts = "stop",
-        ignore_eos: bool = "ignore_eos",
-        seed: i64 = "seed",
-        response_format: Kind<'de> = "response_format",
-        tools: Count = "tools",
-        functions: Count = "functions",
-        stream_options: StreamOptions = "stream_options",
-        user: Text<'de> = "user",
-        metadata: Metadata<'de> = "metadata",
-        prompt_cache_key: Text<'de> = "prompt_cache_key",
-        conversation: Name<'de> = "conversation",
-        conversation_id: Text<'de> = "conversation_id",
-        session_id: Text<'de> = "session_id" | "litellm_session_id",
-        previous_response_id: Text<'de> = "previous_response_id",
-    }
-}
-
-object! {
-    /// Anything with a `type`.
-    Kind<'de> { kind: Text<'de> = "type" }
-}
-
-object! {
-    /// What a stream should carry besides text.
-    StreamOptions { include_usage: bool = "include_usage" }
-}
-
-object! {
-    /// What the client says about the request.
-    Metadata<'de> {
-        user_id: Text<'de> = "user_id",
-        session_id: Text<'de> = "session_id" | "litellm_session_id",
-        conversation_id: Text<'de> = "conversation_id",
-    }
-}
-
-object! {
-    /// Anything with an `id`.
-    Identified<'de> { id: Text<'de> = "id" }
-}
-
-/// A name, or an object that has one.
-#[derive(Debug, Default)]
-pub(super) struct Name<'de>(Text<'de>);
-
-impl<'de> Readable<'de> for Name<'de> {
-    fn from_text(text: Text<'de>) -> Option<Self> {
-        Some(Self(text))
-    }
-
-    fn from_object<A: MapAccess<'de>>(object: &mut A) -> Result<Option<Self>, A::Error> {
-        let object = Identified::from_object(object)?.unwrap_or_default();
-        Ok(object.id.get().map(Self))
-    }
-}
-
-/// A text or a list of texts.
-#[derive(Debug, Default)]
-pub(super) struct Texts(Vec<String>);
-
-impl<'de> Readable<'de> for Texts {
-    fn from_text(text: Text<'de>) -> Option<Self> {
-        Some(Self(vec![text.into_owned()]))
-    }
-
-    fn from_list<A: SeqAccess<'de>>(list: &mut A) -> Result<Option<Self>, A::Error> {
-        let list = List::<Text<'de>>::from_list(list)?;
-        let texts = list.filter(|list| !list.is_odd()).map(|list| {
-            list.items
-                .into_iter()
-                .filter_map(Field::get)
-                .map(Text::into_owned)
-                .collect()
-        });
-        Ok(texts.map(Self))
-    }
+    /// How many prompts there are, in dialects that take a batch of them.
+    pub prompts: Option<i64>,
+    /// How many tokens the prompts have, where they are given as token ids.
+    pub prompt_token_ids: Option<i64>,
 }
 
 /// Reads a request body. It never fails: see [`RequestFacts::parse_status`].
@@ -148,19 +67,19 @@ impl<'de> Readable<'de> for Texts {
 /// APIs name the model and the conversation with the same words.
 pub fn read_request(dialect: Dialect, body: &[u8]) -> RequestFacts {
     let known = match dialect {
-        Dialect::OpenaiChat | Dialect::OpenaiCompletions => true,
         Dialect::Unknown => false,
         Dialect::Trace => return RequestFacts::default(),
+        _ => true,
     };
     if !known && body.trim_ascii_start().first() != Some(&b'{') {
         return RequestFacts::default();
     }
     let mut facts = match read::<Body<'_>>(body) {
-        Ok(body) => facts_of(body),
+        Ok(body) => facts_of(dialect, body),
         Err(_) => match read::<Body<'_>>(&repair(body)) {
             Ok(body) => RequestFacts {
                 parse_status: ParseStatus::Partial,
-                ..facts_of(body)
+                ..facts_of(dialect, body)
             },
             Err(_) => RequestFacts {
                 parse_status: ParseStatus::Failed,
@@ -174,7 +93,7 @@ pub fn read_request(dialect: Dialect, body: &[u8]) -> RequestFacts {
     facts
 }
 
-fn facts_of(body: Field<Body<'_>>) -> RequestFacts {
+fn facts_of(dialect: Dialect, body: Field<Body<'_>>) -> RequestFacts {
     let is_odd = body.is_odd();
     let Some(body) = body.get() else {
         return RequestFacts {
@@ -182,6 +101,19 @@ fn facts_of(body: Field<Body<'_>>) -> RequestFacts {
             ..Default::default()
         };
     };
+    let prompts = prompts(dialect, &body);
+    let text_format = body.text.get().and_then(|text| text.format);
+    let Sampling {
+        max_tokens,
+        min_tokens,
+        temperature,
+        top_p,
+        n,
+        stop,
+        ignore_eos,
+        seed,
+    } = body.options.get().unwrap_or_default().0;
+    let session_params = body.session_params.get().unwrap_or_default();
     let metadata = body.metadata.get().unwrap_or_default();
     let conversation = body.conversation.get().map(|name| name.0.into_owned());
     RequestFacts {
@@ -192,18 +124,23 @@ fn facts_of(body: Field<Body<'_>>) -> RequestFacts {
         },
         model: body.model.some_text(),
         stream: body.stream.get(),
-        max_tokens: body.max_completion_tokens.get().or(body.max_tokens.get()),
-        min_tokens: body.min_tokens.get(),
-        temperature: body.temperature.get(),
-        top_p: body.top_p.get(),
-        n: body.n.get(),
-        stop: body.stop.get().map(|stop| stop.0),
-        ignore_eos: body.ignore_eos.get(),
-        seed: body.seed.get(),
+        max_tokens: (body.max_completion_tokens.get())
+            .or(body.max_tokens.get())
+            .or(max_tokens.get())
+            .filter(|most| *most >= 0),
+        min_tokens: body.min_tokens.get().or(min_tokens.get()),
+        temperature: body.temperature.get().or(temperature.get()),
+        top_p: body.top_p.get().or(top_p.get()),
+        n: body.n.get().or(n.get()),
+        stop: body.stop.get().or(stop.get()).map(|stop| stop.0),
+        ignore_eos: body.ignore_eos.get().or(ignore_eos.get()),
+        seed: body.seed.get().or(seed.get()),
         response_format: body
             .response_format
             .get()
-            .and_then(|format| format.kind.some_text()),
+            .and_then(|format| format.kind.some_text())
+            .or(text_format.map(std::borrow::Cow::into_owned))
+            .or(body.format.get().map(|format| format.0.into_owned())),
         tool_count: tool_count(body.tools, body.functions),
         include_usage: body
             .stream_options
@@ -219,8 +156,27 @@ fn facts_of(body: Field<Body<'_>>) -> RequestFacts {
         session_id: body
             .session_id
             .some_text()
-            .or_else(|| metadata.session_id.some_text()),
+            .or_else(|| metadata.session_id.some_text())
+            .or_else(|| session_params.id.some_text()),
         previous_response_id: body.previous_response_id.some_text(),
+        prompts: prompts.map(|prompts| prompts.items),
+        prompt_token_ids: prompts.and_then(|prompts| prompts.ids),
+    }
+}
+
+fn prompts(dialect: Dialect, body: &Body<'_>) -> Option<Prompts> {
+    let prompt = body.prompt.get_ref().copied();
+    match dialect {
+        Dialect::OpenaiEmbeddings => body.input.get_ref().copied(),
+        Dialect::SglangGenerate => {
+            let text = body.text.get_ref().and_then(|text| text.prompts);
+            text.or(prompt)
+        }
+        Dialect::OpenaiCompletions
+        | Dialect::TgiGenerate
+        | Dialect::OllamaGenerate
+        | Dialect::LlamacppCompletion => prompt,
+        _ => None,
     }
 }
 

@@ -1,16 +1,25 @@
 //! What came back, when, and how it ended.
 
 use super::limits::AnswerLimits;
-use super::{Dialect, ResponseFacts, sse};
+use super::{Dialect, ResponseFacts, ndjson, sse};
 use crate::capture::ParseStatus;
 use answer::Answer;
 use serde::de::IgnoredAny;
 
 mod answer;
+mod anthropic;
+mod calls;
 mod choice;
+mod dialects;
 mod lengths;
+mod llamacpp;
+mod ollama;
+mod openai;
 mod outcome;
+mod responses;
+mod sglang;
 mod sniff;
+mod tgi;
 
 pub use outcome::BodyEnd;
 
@@ -38,6 +47,8 @@ enum Body {
     Unknown(Sniffer),
     /// An event stream.
     Events(sse::Decoder),
+    /// Lines of JSON.
+    Lines(ndjson::Decoder),
     /// One JSON document, held until its end.
     Json(Vec<u8>),
     /// Not read; with what is said about that.
@@ -67,12 +78,15 @@ impl ResponseReader {
             Dialect::Trace | Dialect::Unknown => Body::Opaque(ParseStatus::NotApplicable),
             _ if !outcome::has_answer(status) => Body::Opaque(ParseStatus::NotApplicable),
             _ if is_encoded(content_encoding) => Body::Opaque(ParseStatus::Failed),
-            _ => Body::Unknown(Sniffer::new(content_type)),
+            _ => {
+                let streams_lines = dialect.streams_lines() && status < 400;
+                Body::Unknown(Sniffer::new(content_type, streams_lines))
+            }
         };
         Self {
             status,
             body,
-            answer: Answer::new(limits),
+            answer: Answer::new(dialect, limits),
             json_bytes_max: limits.json_bytes_max,
             last_byte_us: None,
         }
@@ -85,7 +99,12 @@ impl ResponseReader {
                 return;
             };
             self.body = match kind {
+                // A dialect that streams lines has no events: this is something else.
+                Kind::Events if self.answer.dialect().streams_lines() => {
+                    Body::Opaque(unreadable(self.status))
+                }
                 Kind::Events => Body::Events(sse::Decoder::default()),
+                Kind::Lines => Body::Lines(ndjson::Decoder::default()),
                 Kind::Json => Body::Json(Vec::new()),
                 Kind::Other => Body::Opaque(unreadable(self.status)),
             };
@@ -107,6 +126,7 @@ impl ResponseReader {
         } = self;
         match body {
             Body::Events(decoder) => decoder.push(bytes, |event| answer.event(at_us, event)),
+            Body::Lines(decoder) => decoder.push(bytes, |line| answer.line(at_us, line)),
             Body::Json(held) if held.len() + bytes.len() <= *json_bytes_max => {
                 held.extend_from_slice(bytes);
             }
@@ -142,14 +162,26 @@ impl ResponseReader {
                 let finished = answer.is_finished();
                 (outcome::Body::Events { finished }, answer.parse_status())
             }
+            Body::Lines(mut decoder) => {
+                decoder.finish(|line| answer.last_line(last_byte_us.unwrap_or(0), line));
+                answer.facts.skipped = decoder.skipped();
+                let finished = answer.is_finished();
+                (outcome::Body::Events { finished }, answer.parse_status())
+            }
             Body::Json(bytes) => read_json(&mut answer, &bytes, last_byte_us, status),
         };
-        let Answer { done, error, .. } = answer;
+        let Answer {
+            done,
+            error,
+            cancelled,
+            ..
+        } = answer;
         let evidence = outcome::Evidence {
             status,
             body,
             done,
             error,
+            cancelled,
             end,
         };
         let mut facts = answer.end();

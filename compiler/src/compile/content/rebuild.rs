@@ -25,7 +25,7 @@ pub(super) struct Prompt {
 pub(super) fn body(dialect: Dialect, prompt: &Prompt) -> Option<Value> {
     let mut body: Map<String, Value> = serde_json::from_slice(&prompt.template).ok()?;
     match dialect {
-        Dialect::OpenaiChat => {
+        Dialect::OpenaiChat | Dialect::OllamaChat | Dialect::AnthropicMessages => {
             let messages = prompt
                 .pieces
                 .iter()
@@ -43,7 +43,7 @@ pub(super) fn body(dialect: Dialect, prompt: &Prompt) -> Option<Value> {
             let text = String::from_utf8(bytes.collect()).ok()?;
             body.insert("prompt".to_owned(), Value::String(text));
         }
-        Dialect::Trace | Dialect::Unknown => {}
+        _ => {}
     }
     Some(Value::Object(body))
 }

@@ -66,7 +66,7 @@ impl Synthetic {
                     body: text.into_bytes(),
                 }]
             }
-            Dialect::Trace | Dialect::Unknown => return None,
+            _ => return None,
         };
         let template = Value::Object(template).to_string().into_bytes();
         Some(Prompt { template, pieces })

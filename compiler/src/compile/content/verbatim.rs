@@ -11,8 +11,12 @@ use truetape_schemas::wire::{self, Dialect};
 pub(super) fn prompt(dialect: Dialect, body: &[u8]) -> Option<Prompt> {
     let fields: Fields<'_> = serde_json::from_slice(body).ok()?;
     let (moved, pieces) = match dialect {
-        Dialect::OpenaiChat => {
-            let messages = wire::read_messages(dialect, body)?;
+        Dialect::OpenaiChat | Dialect::OllamaChat | Dialect::AnthropicMessages => {
+            let mut messages = wire::read_messages(dialect, body)?;
+            if dialect == Dialect::AnthropicMessages {
+                // The system prompt stands beside the messages, and stays in the template.
+                messages.retain(|message| message.role != "system");
+            }
             let piece = |raw| Piece {
                 kind: ContentKind::Message,
                 tokens: None,
@@ -38,7 +42,7 @@ pub(super) fn prompt(dialect: Dialect, body: &[u8]) -> Option<Prompt> {
                 }],
             )
         }
-        Dialect::Trace | Dialect::Unknown => return None,
+        _ => return None,
     };
     Some(Prompt {
         template: fields.without(moved),

@@ -2,7 +2,7 @@
 
 use super::{Field, Number, Readable};
 use crate::wire::limits::LIST_ITEMS_MAX;
-use serde::de::{IgnoredAny, SeqAccess};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use std::borrow::Cow;
 
 impl<'de> Readable<'de> for Cow<'de, str> {
@@ -60,6 +60,32 @@ impl<'de> Readable<'de> for Count {
             count += 1;
         }
         Ok(Some(Self(count)))
+    }
+}
+
+/// Anything but `null`; what it is is not looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::wire) struct Given;
+
+impl<'de> Readable<'de> for Given {
+    fn from_bool(_: bool) -> Option<Self> {
+        Some(Self)
+    }
+
+    fn from_number(_: Number) -> Option<Self> {
+        Some(Self)
+    }
+
+    fn from_text(_: Cow<'de, str>) -> Option<Self> {
+        Some(Self)
+    }
+
+    fn from_list<A: SeqAccess<'de>>(_: &mut A) -> Result<Option<Self>, A::Error> {
+        Ok(Some(Self))
+    }
+
+    fn from_object<A: MapAccess<'de>>(_: &mut A) -> Result<Option<Self>, A::Error> {
+        Ok(Some(Self))
     }
 }
 

@@ -41,6 +41,7 @@ fn every_fact_is_read() {
         conversation: Some("c".into()),
         session_id: Some("s".into()),
         previous_response_id: Some("r".into()),
+        ..RequestFacts::default()
     };
     assert_eq!(facts, expected);
 }

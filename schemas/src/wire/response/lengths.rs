@@ -2,51 +2,53 @@
 
 use crate::capture::LengthSource;
 use crate::wire::ResponseFacts;
-use crate::wire::openai::Usage;
 
-/// Takes a report of lengths, and says whether something in it cannot be.
+/// A report of lengths, in the words of no dialect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Report {
+    pub(super) input: Option<i64>,
+    pub(super) output: Option<i64>,
+    pub(super) cached: Option<i64>,
+    pub(super) reasoning: Option<i64>,
+}
+
+/// Takes a report, and says whether something in it cannot be.
 ///
 /// The last value of each length counts: servers that report more than once report sums so far,
-/// and a report that is silent about a length takes nothing back.
-pub(super) fn report(facts: &mut ResponseFacts, usage: &Usage) -> bool {
-    let input_details = usage.input_details.get_ref();
-    let output_details = usage.output_details.get_ref();
-    let cached = input_details.and_then(|details| details.cached_tokens.get_ref());
-    let cached = cached.or(usage.cached_tokens.get_ref());
-    let reasoning = output_details.and_then(|details| details.reasoning_tokens.get_ref());
-    let reasoning = reasoning.or(usage.reasoning_tokens.get_ref());
-    let (input, output) = (usage.input_tokens.get_ref(), usage.output_tokens.get_ref());
+/// and a report that is silent about a length takes nothing back. What a server counted on the
+/// side (`exact`) does not replace what it reports as usage.
+pub(super) fn report(facts: &mut ResponseFacts, report: Report, from: LengthSource) -> bool {
     let lengths = [
         (
             &mut facts.input_tokens,
             &mut facts.input_tokens_source,
-            input,
+            report.input,
         ),
         (
             &mut facts.output_tokens,
             &mut facts.output_tokens_source,
-            output,
+            report.output,
         ),
         (
             &mut facts.cached_tokens,
             &mut facts.cached_tokens_source,
-            cached,
+            report.cached,
         ),
         (
             &mut facts.reasoning_tokens,
             &mut facts.reasoning_tokens_source,
-            reasoning,
+            report.reasoning,
         ),
     ];
     let mut is_odd = false;
     for (length, source, reported) in lengths {
         let Some(reported) = reported else { continue };
-        if *reported < 0 {
+        if reported < 0 {
             is_odd = true;
-            continue;
+        } else if from == LengthSource::Usage || *source != LengthSource::Usage {
+            *length = Some(reported);
+            *source = from;
         }
-        *length = Some(*reported);
-        *source = LengthSource::Usage;
     }
     is_odd
 }
@@ -63,7 +65,7 @@ pub(super) struct Listed {
 impl Listed {
     /// Takes a token event that lists so many tokens.
     pub(super) fn add(&mut self, listed: i64) {
-        self.output += listed;
+        self.output = self.output.saturating_add(listed);
         self.is_partial |= listed == 0;
     }
 
@@ -79,4 +81,66 @@ impl Listed {
             facts.input_tokens_source = LengthSource::Exact;
         }
     }
+}
+
+/// Running counts by choice.
+#[derive(Debug, Default)]
+pub(super) struct Tally(Vec<Option<Report>>);
+
+impl Tally {
+    /// Takes the counts of a choice so far. The index is one that the answer has let in.
+    pub(super) fn put(&mut self, index: usize, report: Report) {
+        if index >= self.0.len() {
+            self.0.resize(index + 1, None);
+        }
+        if let Some(known) = self.0.get_mut(index) {
+            let before = known.unwrap_or_default();
+            *known = Some(Report {
+                input: report.input.or(before.input),
+                output: report.output.or(before.output),
+                cached: report.cached.or(before.cached),
+                reasoning: report.reasoning.or(before.reasoning),
+            });
+        }
+    }
+
+    /// The counts of a choice so far.
+    pub(super) fn of(&self, index: usize) -> Report {
+        self.0.get(index).copied().flatten().unwrap_or_default()
+    }
+
+    /// Whether these choices, and no others, have counted their output.
+    pub(super) fn covers(&self, mut seen: impl Iterator<Item = usize>) -> bool {
+        seen.all(|index| self.of(index).output.is_some())
+    }
+
+    /// Adds up. Two choices with one and the same prompt length may share one prompt (`n` of 2)
+    /// or have one each (a batch): that is not known here, and so their sum is not either.
+    pub(super) fn sum(&self) -> Report {
+        let counted: Vec<Report> = self.0.iter().copied().flatten().collect();
+        let inputs: Vec<Option<i64>> = counted.iter().map(|report| report.input).collect();
+        let is_one = inputs.len() == 1;
+        let differ = inputs
+            .windows(2)
+            .any(|pair| matches!(pair, [a, b] if a != b));
+        let of_prompts = |length: fn(&Report) -> Option<i64>| {
+            let lengths = counted.iter().map(length);
+            (is_one || differ).then(|| total(lengths)).flatten()
+        };
+        Report {
+            input: of_prompts(|report| report.input),
+            output: total(counted.iter().map(|report| report.output)),
+            cached: of_prompts(|report| report.cached),
+            reasoning: total(counted.iter().map(|report| report.reasoning)),
+        }
+    }
+}
+
+/// The sum, if every length is known and there is one.
+fn total(lengths: impl Iterator<Item = Option<i64>>) -> Option<i64> {
+    let mut sum = None;
+    for length in lengths {
+        sum = Some(i64::saturating_add(sum.unwrap_or(0), length?));
+    }
+    sum
 }

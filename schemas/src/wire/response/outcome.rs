@@ -42,6 +42,8 @@ pub(super) struct Evidence {
     pub(super) done: bool,
     /// The body says that something failed.
     pub(super) error: bool,
+    /// The body says that someone called it off.
+    pub(super) cancelled: bool,
     pub(super) end: BodyEnd,
 }
 
@@ -55,6 +57,9 @@ pub(super) fn has_answer(status: u16) -> bool {
 pub(super) fn of(evidence: Evidence) -> Outcome {
     if evidence.error || evidence.status >= 400 {
         return Outcome::Error;
+    }
+    if evidence.cancelled {
+        return Outcome::ClientAborted;
     }
     if evidence.done {
         return Outcome::Complete;
@@ -116,6 +121,7 @@ mod tests {
                 body,
                 done,
                 error,
+                cancelled: false,
                 end,
             };
             assert_eq!(of(evidence), outcome, "{evidence:?}");

@@ -7,6 +7,8 @@ pub(super) enum Kind {
     Events,
     /// A JSON document.
     Json,
+    /// Lines of JSON.
+    Lines,
     /// Something else.
     Other,
 }
@@ -23,18 +25,21 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 #[derive(Debug)]
 pub(super) struct Sniffer {
     is_events_by_type: bool,
+    /// The dialect streams lines of JSON, and no one said that this is one document.
+    is_lines: bool,
     /// The body so far, from its first byte that is neither white space nor byte order mark.
     start: Vec<u8>,
 }
 
 impl Sniffer {
-    pub(super) fn new(content_type: Option<&str>) -> Self {
+    pub(super) fn new(content_type: Option<&str>, streams_lines: bool) -> Self {
         let media_type = content_type
             .and_then(|value| value.split(';').next())
             .unwrap_or_default();
-        let is_events_by_type = media_type.trim().eq_ignore_ascii_case("text/event-stream");
+        let is = |kind: &str| media_type.trim().eq_ignore_ascii_case(kind);
         Self {
-            is_events_by_type,
+            is_events_by_type: is("text/event-stream"),
+            is_lines: streams_lines && !is("application/json"),
             start: Vec::new(),
         }
     }
@@ -59,6 +64,7 @@ impl Sniffer {
         let start = &self.start[..];
         let is_begun = |what: &[u8]| what.starts_with(start) && what != start;
         match start.first()? {
+            b'{' if self.is_lines => Some(Kind::Lines),
             b'{' | b'[' => Some(Kind::Json),
             _ if is_begun(BOM) => None,
             _ if self.is_events_by_type => Some(Kind::Events),

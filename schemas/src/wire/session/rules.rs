@@ -33,7 +33,8 @@ pub enum Rule {
     Session,
     /// The header of a gateway or a router: Dynamo, llm-d, Helicone, LiteLLM.
     Gateway,
-    /// `session_id` or `litellm_session_id` in the body, or in its `metadata`.
+    /// `session_id` or `litellm_session_id` in the body, or in its `metadata`; the id of SGLang's
+    /// `session_params`.
     BodySession,
     /// `conversation` or `conversation_id` in the body.
     Conversation,
