@@ -133,3 +133,69 @@ proptest! {
         read_request(Dialect::Unknown, &body);
     }
 }
+
+#[test]
+fn parameters_are_found_under_their_names_in_every_dialect() {
+    let expected = RequestFacts {
+        parse_status: ParseStatus::Ok,
+        max_tokens: Some(7),
+        temperature: Some(0.5),
+        stop: Some(vec!["x".into()]),
+        ..RequestFacts::default()
+    };
+    let cases = [
+        (
+            Dialect::AnthropicMessages,
+            r#"{"max_tokens":7,"temperature":0.5,"stop_sequences":["x"]}"#,
+        ),
+        (
+            Dialect::OpenaiResponses,
+            r#"{"max_output_tokens":7,"temperature":0.5,"stop":["x"]}"#,
+        ),
+        (
+            Dialect::OllamaChat,
+            r#"{"options":{"num_predict":7,"temperature":0.5,"stop":["x"]}}"#,
+        ),
+        (
+            Dialect::SglangGenerate,
+            r#"{"sampling_params":[{"max_new_tokens":7,"temperature":0.5,"stop":"x"},{}]}"#,
+        ),
+        (
+            Dialect::TgiGenerate,
+            r#"{"parameters":{"max_new_tokens":7,"temperature":0.5,"stop":["x"]}}"#,
+        ),
+        (
+            Dialect::LlamacppCompletion,
+            r#"{"n_predict":7,"temperature":0.5,"stop":["x"]}"#,
+        ),
+    ];
+    for (dialect, body) in cases {
+        assert_eq!(read_request(dialect, body.as_bytes()), expected, "{body}");
+    }
+    assert_eq!(chat(r#"{"max_tokens":-1}"#).max_tokens, None);
+    assert_eq!(chat(r#"{"options":"x"}"#).parse_status, ParseStatus::Ok);
+}
+
+#[test]
+fn numbers_in_a_prompt_are_its_tokens_and_not_prompts() {
+    let cases = [
+        (r#""a""#, Some(1), None),
+        ("[1,2,3]", Some(1), Some(3)),
+        ("[[1,2],[3]]", Some(2), Some(3)),
+        (r#"["a","b"]"#, Some(2), None),
+        (r#"[[1],"b"]"#, Some(2), None),
+        (r#"["a",1]"#, Some(1), None),
+        ("[]", Some(0), None),
+        ("[true]", None, None),
+        ("7", None, None),
+    ];
+    for (input, prompts, ids) in cases {
+        let body = format!("{{\"input\":{input}}}");
+        let facts = read_request(Dialect::OpenaiEmbeddings, body.as_bytes());
+        assert_eq!(
+            (facts.prompts, facts.prompt_token_ids),
+            (prompts, ids),
+            "{input}"
+        );
+    }
+}
