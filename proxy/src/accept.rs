@@ -96,7 +96,7 @@ async fn serve(stream: TcpStream, arrived: Arrived) {
 }
 
 /// Serves what the first line says, or joins both sides when it says nothing that is known.
-async fn in_cleartext(mut io: ClientIo, stream: &TcpStream, arrived: Arrived) {
+async fn in_cleartext(mut io: ClientIo, stream: &Arc<TcpStream>, arrived: Arrived) {
     let mut seen = BytesMut::new();
     let spoken = tokio::select! {
         biased;
@@ -147,7 +147,7 @@ async fn shake_hands(
 }
 
 /// Serves what is spoken over a client's socket, or over what lies upon it.
-async fn over<I>(io: I, first: Bytes, stream: &TcpStream, client: Client, arrived: Arrived)
+async fn over<I>(io: I, first: Bytes, stream: &Arc<TcpStream>, client: Client, arrived: Arrived)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -156,7 +156,12 @@ impl Body for Answer {
                 this.over = true;
                 Poll::Ready(None)
             }
-            other => other,
+            Poll::Ready(Some(Ok(frame))) => {
+                // Nothing follows trailers, so nobody may ask again.
+                this.over |= frame.is_trailers();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Pending => Poll::Pending,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Bodies as they come in, from either side and over either version of HTTP.
 
+use crate::expect::Gate;
 use bytes::Bytes;
 use h2::{Reason, RecvStream};
 use http::HeaderMap;
@@ -34,10 +35,20 @@ impl Failure {
 /// A body that comes in.
 #[derive(Debug)]
 pub enum Inbound {
-    /// Over HTTP/1.
-    Http1(Incoming),
+    /// Over HTTP/1; where the client waits to be told to send it, with what it waits for.
+    Http1(Incoming, Option<Gate>),
     /// Over HTTP/2.
     Http2(Stream),
+}
+
+impl Inbound {
+    /// What its client waits for, where it waits.
+    pub fn gate(&self) -> Option<&Gate> {
+        match self {
+            Self::Http1(_, gate) => gate.as_ref(),
+            Self::Http2(_) => None,
+        }
+    }
 }
 
 impl Body for Inbound {
@@ -49,21 +60,27 @@ impl Body for Inbound {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         match self.get_mut() {
-            Self::Http1(incoming) => Pin::new(incoming).poll_frame(cx).map_err(Failure::Http1),
+            Self::Http1(incoming, gate) => {
+                if let Some(waiting) = gate {
+                    ready!(waiting.poll_open(cx));
+                    *gate = None;
+                }
+                Pin::new(incoming).poll_frame(cx).map_err(Failure::Http1)
+            }
             Self::Http2(stream) => stream.poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Http1(incoming) => incoming.is_end_stream(),
+            Self::Http1(incoming, _) => incoming.is_end_stream(),
             Self::Http2(stream) => stream.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Http1(incoming) => incoming.size_hint(),
+            Self::Http1(incoming, _) => incoming.size_hint(),
             Self::Http2(stream) => stream.size_hint(),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::body::Inbound;
 use crate::connection::{Connection, Side};
+use crate::expect::Gate;
 use crate::forward;
 use crate::interim::{Front, Interim};
 use crate::io;
@@ -23,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 /// Serves it until it ends, drains or is cut. `first`: what was read of it to learn what it speaks.
-pub async fn serve<I>(io: I, first: Bytes, stream: &TcpStream, connection: Arc<Connection>)
+pub async fn serve<I>(io: I, first: Bytes, stream: &Arc<TcpStream>, connection: Arc<Connection>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -39,9 +40,11 @@ where
         stall: Arc::clone(&traffic),
     };
     let sequence = AtomicI32::new(0);
+    let socket = Arc::clone(stream);
     let service = service_fn(move |request: Request<Incoming>| {
         let sequence = sequence.fetch_add(1, Relaxed);
-        let request = request.map(Inbound::Http1);
+        let gate = Gate::of(request.headers(), &socket);
+        let request = request.map(|body| Inbound::Http1(body, gate));
         forward::exchange(Arc::clone(&connection), sequence, side.clone(), request)
     });
     let mut serving = pin!(

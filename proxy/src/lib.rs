@@ -13,7 +13,7 @@
 //! 1. [`cli`] and [`config`]: what is set and what it means; [`limits`]: every bound;
 //! 2. the serving path: from a listener to an upstream ([`route`], [`tls`], [`transparent`],
 //!    [`upward`]), a connection ([`accept`], [`sniff`], [`protocol`], [`connection`], [`http1`],
-//!    [`http2`]), an exchange ([`forward`], [`reach`], [`answer`], [`body`], [`interim`], [`headers`],
+//!    [`http2`]), an exchange ([`forward`], [`reach`], [`answer`], [`body`], [`interim`], [`expect`], [`headers`],
 //!    [`translate`]), the way to the upstream ([`pair`], [`dial`], [`link`], [`nudge`], [`trunk`],
 //!    [`pump`]), and what is not looked at ([`tunnel`]);
 //! 3. [`io`], [`tap`], [`track`], [`pack`], [`budget`]: what is remembered of it, in bounded memory;
@@ -42,6 +42,7 @@ pub mod connection;
 pub mod dial;
 pub mod disk;
 pub mod error;
+pub mod expect;
 pub mod flight;
 pub mod forward;
 pub mod headers;

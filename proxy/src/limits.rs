@@ -223,3 +223,7 @@ pub const LINKS_IDLE_MAX: usize = 8;
 
 /// Such a link is not used again after this: engines close idle connections after 5 s.
 pub const LINK_IDLE_MAX: Duration = Duration::from_secs(4);
+
+/// How long a client that expects to be told to continue is kept waiting for an upstream that says
+/// nothing: as long as curl waits before it sends unasked.
+pub const EXPECT_WITHIN: Duration = Duration::from_secs(1);

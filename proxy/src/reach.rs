@@ -4,16 +4,20 @@ use crate::answer::{Drive, Sent, Source};
 use crate::body::{Failure, Stream};
 use crate::connection::{Connection, Side};
 use crate::dial::{self, Driver, Fresh};
+use crate::expect::Gate;
+use crate::interim::Interim;
 use crate::link::{Link, RequestBody, Unanswered};
 use crate::metrics::Metric;
 use crate::protocol::{Protocol, Wanted};
 use crate::route::Unreached;
+use crate::server::Shared;
 use crate::translate;
 use crate::trunk::{Trunk, Upload};
-use http::{Request, Response, StatusCode, Version};
+use http::{HeaderMap, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use std::future::poll_fn;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// What came, and over what.
 #[derive(Debug)]
@@ -108,7 +112,14 @@ pub async fn answer(
     mut request: Request<RequestBody>,
 ) -> Result<Reached, Failed> {
     let (shared, destination) = (&connection.shared, &connection.destination);
-    hear_interim(connection, side, &mut request);
+    // A client of HTTP/1.0 does not understand them.
+    let hears = request.version() >= Version::HTTP_11;
+    if hears && connection.wanted != Wanted::Http2 {
+        let ear = Ear::of(connection, side, &request);
+        hyper::ext::on_informational(&mut request, move |response| {
+            ear.hear(response.status(), response.headers());
+        });
+    }
     loop {
         let road = match road(connection).await {
             Ok(road) => road,
@@ -125,10 +136,8 @@ pub async fn answer(
             }
             Road::Trunk(trunk) => {
                 translate::to_http2(&mut request, &destination.authority, destination.scheme());
-                let sent = trunk
-                    .clone()
-                    .send(request, &side.cause, &side.interim)
-                    .await;
+                let ear = hears.then(|| Ear::of(connection, side, &request));
+                let sent = trunk.clone().send(request, &side.cause, ear).await;
                 if matches!(sent, Err(Unanswered::Unsent(_))) {
                     connection.pair.fell(&trunk);
                 }
@@ -149,21 +158,36 @@ pub async fn answer(
     }
 }
 
-/// Has the interim responses of HTTP/1 passed on, to a client that understands them.
-fn hear_interim(connection: &Connection, side: &Side, request: &mut Request<RequestBody>) {
-    if request.version() < Version::HTTP_11 {
-        return;
-    }
-    let (shared, interim) = (Arc::clone(&connection.shared), Arc::clone(&side.interim));
-    let to_http1 = connection.client.protocol == Protocol::Http1;
-    hyper::ext::on_informational(request, move |response| {
-        let status = response.status();
-        // hyper says it by itself, once the body is wanted.
-        let said = to_http1 && status == StatusCode::CONTINUE;
-        if !said && !interim.push(status, response.headers()) {
-            shared.metrics.count(Metric::InterimLost);
+/// Passes the interim responses of one exchange on.
+#[derive(Debug)]
+pub struct Ear {
+    shared: Arc<Shared>,
+    interim: Arc<Interim>,
+    /// Opened by `100 Continue`, for a client that hyper tells so once its body is wanted.
+    gate: Option<CancellationToken>,
+    to_http1: bool,
+}
+
+impl Ear {
+    fn of(connection: &Connection, side: &Side, request: &Request<RequestBody>) -> Self {
+        Self {
+            shared: Arc::clone(&connection.shared),
+            interim: Arc::clone(&side.interim),
+            gate: request.body().inner().gate().map(Gate::key),
+            to_http1: connection.client.protocol == Protocol::Http1,
         }
-    });
+    }
+
+    /// One came.
+    pub fn hear(&self, status: StatusCode, headers: &HeaderMap) {
+        if self.to_http1 && status == StatusCode::CONTINUE {
+            if let Some(gate) = &self.gate {
+                gate.cancel();
+            }
+        } else if !self.interim.push(status, headers) {
+            self.shared.metrics.count(Metric::InterimLost);
+        }
+    }
 }
 
 enum Road {

@@ -106,6 +106,11 @@ impl<B: Body> Tap<B> {
         }
     }
 
+    /// What it passes on.
+    pub fn inner(&self) -> &B {
+        &self.inner
+    }
+
     /// Watches for its end.
     pub fn watch(&self) -> Watch {
         Watch(Arc::downgrade(&self.alive))
@@ -126,7 +131,8 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Tap<B> {
             match &polled {
                 Some(Ok(frame)) => {
                     recording.frame(frame);
-                    if this.inner.is_end_stream() {
+                    // Nothing follows trailers, so nobody may ask again.
+                    if frame.is_trailers() || this.inner.is_end_stream() {
                         recording.end(TrackEnd::Clean);
                     }
                 }

@@ -1,10 +1,10 @@
 //! The connection to the upstream that carries the streams of one client connection, over HTTP/2.
 
 use crate::body::Stream;
-use crate::interim::Interim;
 use crate::limits;
 use crate::link::{RequestBody, Unanswered};
 use crate::pump::{Cause, Outgoing, Pump, Stopped};
+use crate::reach::Ear;
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use http::{Request, Response};
@@ -102,7 +102,7 @@ impl Trunk {
         self,
         request: Request<RequestBody>,
         cause: &Arc<Cause>,
-        interim: &Interim,
+        ear: Option<Ear>,
     ) -> Result<(Response<Stream>, Upload), Unanswered> {
         // A connection that was told to go away takes no more streams, and nothing was sent.
         let Ok(mut sender) = self.sender.ready().await else {
@@ -123,7 +123,7 @@ impl Trunk {
                 cause.set(failure.reason());
                 return Poll::Ready(Err(failure));
             }
-            poll_head(&mut answer, interim, cx).map_err(Into::into)
+            poll_head(&mut answer, ear.as_ref(), cx).map_err(Into::into)
         });
         let response = head.await.map_err(Unanswered::Broken)?;
         Ok((response.map(Stream::new), upload))
@@ -132,11 +132,13 @@ impl Trunk {
 
 fn poll_head(
     answer: &mut ResponseFuture,
-    interim: &Interim,
+    ear: Option<&Ear>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Response<h2::RecvStream>, h2::Error>> {
     while let Poll::Ready(Some(Ok(response))) = answer.poll_informational(cx) {
-        interim.push(response.status(), response.headers());
+        if let Some(ear) = ear {
+            ear.hear(response.status(), response.headers());
+        }
     }
     Pin::new(answer).poll(cx)
 }
