@@ -19,12 +19,6 @@ pub(crate) struct Exception {
 /// Every one; an entry that names one must show it, so that the page stays true.
 pub(crate) const EXCEPTIONS: &[Exception] = &[
     Exception {
-        name: "interim",
-        keys: &["answer.interim"],
-        told: "Interim responses (1xx) but `100 Continue`",
-        why: "hyper's server cannot send one",
-    },
-    Exception {
         name: "trailers",
         keys: &["answer.trailers", "request.trailers"],
         told: "Trailers that `Trailer` does not declare",
@@ -85,12 +79,6 @@ pub(crate) const EXCEPTIONS: &[Exception] = &[
         ],
         told: "with both `Content-Length` and `Transfer-Encoding`",
         why: "RFC 9112, 6.3: it may be an attempt to smuggle a request",
-    },
-    Exception {
-        name: "continue",
-        keys: &["answer.interim"],
-        told: "`100 Continue` is sent to the client once its body is wanted",
-        why: "hyper sends it when the body is polled",
     },
     Exception {
         name: "half-close",
