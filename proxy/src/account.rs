@@ -101,6 +101,7 @@ pub struct Account {
     offered: AtomicU64,
     recorded: AtomicU64,
     degraded: AtomicU64,
+    sampled_out: AtomicU64,
     excluded: [AtomicU64; Exclusion::ALL.len()],
     dropped: [AtomicU64; Loss::ALL.len()],
 }
@@ -119,6 +120,11 @@ impl Account {
             &self.recorded
         };
         counter.fetch_add(1, Relaxed);
+    }
+
+    /// An exchange belongs to a session that is not in the sample.
+    pub fn sample_out(&self) {
+        self.sampled_out.fetch_add(1, Relaxed);
     }
 
     /// An exchange is left out by a rule.
@@ -162,7 +168,7 @@ impl Account {
         Ledger {
             recorded: self.recorded.load(Relaxed),
             degraded: self.degraded.load(Relaxed),
-            sampled_out: 0,
+            sampled_out: self.sampled_out.load(Relaxed),
             excluded: named(&Exclusion::ALL.map(Exclusion::name), &self.excluded),
             dropped: named(&Loss::ALL.map(Loss::name), &self.dropped),
             offered: self.offered.load(Relaxed),

@@ -136,6 +136,7 @@ impl Capture {
     ) -> Result<Self, Error> {
         let directory = config.out.clone();
         let lock = lock(&directory)?;
+        let plan = plan.keyed(config)?;
         let status = Arc::new(Status::default());
         let prefix = format!("{}-{}", config.proxy_id, wall_now_us());
         let writer = Writer::start(
@@ -143,7 +144,7 @@ impl Capture {
             metrics,
             &status,
             Box::new(RealDisk),
-            Setup::of(config, prefix),
+            Setup::of(config, prefix, plan.terms(config)),
         )
         .map_err(|cause| Error::Disk {
             path: directory.clone(),

@@ -105,9 +105,46 @@ pub struct RecordArgs {
     #[arg(long, env = "TRUETAPE_BODY_BYTES_MAX", value_name = "SIZE")]
     pub body_bytes_max: Option<String>,
 
-    /// Whether bodies are recorded: `full` or `none` [default: full].
+    /// What is recorded of bodies: `full`, `digest` (keyed hashes for text) or `none` [default: full].
     #[arg(long, env = "TRUETAPE_CONTENT", value_name = "POLICY")]
     pub content: Option<String>,
+
+    /// The key of hashes that stand for text, 64 hexadecimal digits; by default one is made for the
+    /// directory.
+    #[arg(long, env = "TRUETAPE_DIGEST_KEY_FILE", value_name = "FILE")]
+    pub digest_key_file: Option<String>,
+
+    /// What is recorded of images and sounds in requests: `refer` (type, length and hash) or `keep`
+    /// (their bytes too, once a segment) [default: refer].
+    #[arg(long, env = "TRUETAPE_BLOBS", value_name = "WHAT")]
+    pub blobs: Option<String>,
+
+    /// Share of the sessions that is recorded, each with all its turns [default: 1].
+    #[arg(long, env = "TRUETAPE_SAMPLE", value_name = "RATE")]
+    pub sample: Option<String>,
+
+    /// Salt of the hash that picks sessions: recorders with one salt pick the same [default: random].
+    #[arg(long, env = "TRUETAPE_SAMPLE_SALT", value_name = "TEXT")]
+    pub sample_salt: Option<String>,
+
+    /// A model whose name is recorded under `digest` and `none` too; may be given more than once.
+    #[arg(
+        long,
+        env = "TRUETAPE_KEEP_MODEL",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub keep_model: Vec<String>,
+
+    /// A header that is recorded beside those of the list, under `digest` and `none` as a hash; may be
+    /// given more than once.
+    #[arg(
+        long,
+        env = "TRUETAPE_KEEP_HEADER",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub keep_header: Vec<String>,
 
     /// A segment is sealed at this size [default: 64MiB].
     #[arg(long, env = "TRUETAPE_ROTATE_BYTES", value_name = "SIZE")]

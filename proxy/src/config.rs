@@ -1,5 +1,6 @@
 //! What the settings mean: parsed, bounded, cross-checked, or one good error.
 
+mod keeping;
 mod parse;
 mod routes;
 mod settings;
@@ -9,8 +10,9 @@ use crate::cli::RecordArgs;
 use crate::error::Error;
 use crate::limits;
 use crate::protocol::UpstreamProtocol;
-use crate::redact;
 use crate::tls::{InboundFiles, OutboundFiles};
+pub use keeping::{Keeping, Sampling};
+use keeping::{content, keeping as kept};
 use parse::{bytes, duration, mark, proxy_id, rows, workers};
 use routes::routes;
 use settings::Settings;
@@ -25,8 +27,21 @@ use truetape_schemas::ids::Digester;
 pub enum Content {
     /// Bytes as sent.
     Full,
+    /// Lengths and keyed hashes of messages, for text.
+    Digest,
     /// Nothing; lengths, times and parameters are kept.
     None,
+}
+
+impl Content {
+    /// The word in the footer: the policy, and the version of what it leaves.
+    pub fn profile(self) -> &'static str {
+        match self {
+            Self::Full => "full/1",
+            Self::Digest => "digest/1",
+            Self::None => "none/1",
+        }
+    }
 }
 
 /// The server that requests are forwarded to.
@@ -99,6 +114,7 @@ pub struct Config {
     pub memory_budget: usize,
     pub body_bytes_max: usize,
     pub content: Content,
+    pub keeping: Keeping,
     pub rotate_bytes: u64,
     pub rotate_rows: u64,
     pub rotate_every: Duration,
@@ -133,6 +149,7 @@ impl Config {
             memory_budget,
             body_bytes_max,
             content: content(settings.text("content"))?,
+            keeping: kept(&settings)?,
             rotate_bytes: bytes(&settings, "rotate_bytes", limits::ROTATE_BYTES_MIN)? as u64,
             rotate_rows: rows(&settings, "rotate_rows")?,
             rotate_every: duration(&settings, "rotate_every", limits::ROTATE_EVERY_MIN)?,
@@ -140,10 +157,16 @@ impl Config {
             storage: Storage::of(&settings)?,
             drain_timeout: duration(&settings, "drain_timeout", Duration::ZERO)?,
             workers: workers(&settings)?,
-            session_headers: session_headers(&settings)?,
+            session_headers: keeping::headers("session_header", settings.session_headers())?,
             proxy_id: proxy_id(settings.text("proxy_id"))?,
             printed: settings.print(),
         })
+    }
+
+    /// Headers that are kept beside those of the list.
+    pub fn kept_headers(&self) -> Vec<String> {
+        let names = self.session_headers.iter();
+        names.chain(&self.keeping.headers).cloned().collect()
     }
 
     /// The settings in force as TOML, each with where it comes from.
@@ -160,6 +183,7 @@ impl Config {
         digest.add(&(self.body_bytes_max as u64).to_le_bytes());
         digest.add(&(self.memory_budget as u64).to_le_bytes());
         digest.add(format!("{:?}", self.content).as_bytes());
+        digest.add(format!("{:?}", self.keeping).as_bytes());
         for name in &self.session_headers {
             digest.add(name.as_bytes());
         }
@@ -178,49 +202,12 @@ fn admin(settings: &Settings) -> Result<SocketAddr, Error> {
     })
 }
 
-fn content(text: &str) -> Result<Content, Error> {
-    match text {
-        "full" => Ok(Content::Full),
-        "none" => Ok(Content::None),
-        "digest" => Err(Error::config(
-            "content",
-            "the policy digest is not supported yet; use full or none",
-        )),
-        other => Err(Error::config(
-            "content",
-            format!("found {other:?}, expected full or none"),
-        )),
-    }
-}
-
 fn upstream_protocol(text: &str) -> Result<UpstreamProtocol, Error> {
     let mut all = UpstreamProtocol::ALL.into_iter();
     all.find(|known| known.name() == text).ok_or_else(|| {
         let problem = format!("found {text:?}, expected http1, http2 or mirror");
         Error::config("upstream_protocol", problem)
     })
-}
-
-fn session_headers(settings: &Settings) -> Result<Vec<String>, Error> {
-    let names = settings.session_headers();
-    for name in names {
-        if redact::is_secret(&name.to_ascii_lowercase()) {
-            return Err(Error::config(
-                "session_header",
-                format!(
-                    "found {name:?}, which carries a secret, and is never written; name another, or \
-                     use the column client_key, which stands for the caller"
-                ),
-            ));
-        }
-        if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
-            return Err(Error::config(
-                "session_header",
-                format!("found {name:?}, expected the name of a header"),
-            ));
-        }
-    }
-    Ok(names.iter().map(|name| name.to_ascii_lowercase()).collect())
 }
 
 #[cfg(test)]

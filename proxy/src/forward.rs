@@ -169,7 +169,7 @@ fn begin(
         inflight,
         method: request.method().as_str().to_owned(),
         path: redact::target(request.uri()),
-        headers: HeaderText::of(headers, &connection.shared.config.session_headers),
+        headers: HeaderText::of(headers, &connection.shared.kept_headers),
         content_encoding: redact::coding(headers).1,
         credentials: Credentials::of(headers, request.uri()),
     })
@@ -201,7 +201,7 @@ fn pass(
 ) -> Response<ResponseBody> {
     let shared = &connection.shared;
     let recording = tape.map(|tape| {
-        tape.head(head(&tape, parts.status, &parts.headers));
+        tape.head(head(shared, &tape, parts.status, &parts.headers));
         Recording::of_response(tape, shared.config.body_bytes_max, Arc::clone(&side.stall))
     });
     let close = headers::is_last(parts.version, &parts.headers);
@@ -227,12 +227,12 @@ fn pass(
 }
 
 /// What is kept of a response's head.
-pub fn head(tape: &Tape, status: StatusCode, headers: &HeaderMap) -> ResponseHead {
+pub fn head(shared: &Shared, tape: &Tape, status: StatusCode, headers: &HeaderMap) -> ResponseHead {
     let (content_type, content_encoding) = redact::coding(headers);
     ResponseHead {
         at_us: tape.recorder().clock().now_us(),
         status: status.as_u16(),
-        headers: HeaderText::of(headers, &[]),
+        headers: HeaderText::of(headers, &shared.kept_headers),
         content_type,
         content_encoding,
     }
@@ -279,7 +279,12 @@ fn unreachable(
     shared.metrics.count(Metric::UpstreamUnreachable);
     if let Some(tape) = tape {
         tape.fate(Fate::Unreachable);
-        tape.head(head(&tape, StatusCode::BAD_GATEWAY, response.headers()));
+        tape.head(head(
+            shared,
+            &tape,
+            StatusCode::BAD_GATEWAY,
+            response.headers(),
+        ));
     }
     response
 }

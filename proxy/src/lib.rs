@@ -18,7 +18,7 @@
 //!    [`pump`]), and what is not looked at ([`tunnel`]);
 //! 3. [`io`], [`tap`], [`track`], [`pack`], [`budget`]: what is remembered of it, in bounded memory;
 //! 4. [`tape`], [`recorder`], [`account`]: one exchange, offered once, accounted for once;
-//! 5. [`observe`], [`redact`]: records to rows, off the serving path;
+//! 5. [`observe`], [`redact`], [`digest`], [`sample`]: records to rows, off the serving path;
 //! 6. [`spool`], [`cipher`], [`books`], [`writer`], [`flight`], [`disk`], [`room`], [`seal`], [`sealer`],
 //!    [`capture`]: rows to segments that survive `kill -9`;
 //! 7. [`server`], [`workers`], [`admin`], [`metrics`], [`mod@run`], [`log`], [`clock`], [`error`]: the process.
@@ -40,6 +40,7 @@ pub mod clock;
 pub mod config;
 pub mod connection;
 pub mod dial;
+pub mod digest;
 pub mod disk;
 pub mod error;
 pub mod expect;
@@ -66,6 +67,7 @@ pub mod redact;
 pub mod room;
 pub mod route;
 pub mod run;
+pub mod sample;
 pub mod seal;
 pub mod sealer;
 pub mod server;

@@ -227,3 +227,21 @@ pub const LINK_IDLE_MAX: Duration = Duration::from_secs(4);
 /// How long a client that expects to be told to continue is kept waiting for an upstream that says
 /// nothing: as long as curl waits before it sends unasked.
 pub const EXPECT_WITHIN: Duration = Duration::from_secs(1);
+
+/// What is remembered of the end of a body that was given up: the usage of an answer stands there,
+/// in the last event or the last kilobyte of a document.
+pub const TAIL_BYTES: usize = 16 * 1024;
+
+/// Bytes of a digest key file that are read: 64 digits, and white space around them.
+pub const DIGEST_KEY_FILE_BYTES_MAX: u64 = 1024;
+
+/// Bytes in a block of `text_block_hashes`: about 64 tokens, four blocks of an engine. A prompt of
+/// 100 KB has 400 of them.
+pub const TEXT_BLOCK_BYTES: usize = 256;
+
+/// Bytes of a completion's prompt that sampling tells sessions apart by: shorter ones that grow
+/// past it may be split.
+pub const SAMPLE_PROMPT_BYTES: usize = 256;
+
+/// Answers whose session sampling remembers: 65,536 of about 150 bytes are 10 MiB.
+pub const SAMPLE_ANSWERS_MAX: usize = 64 * 1024;

@@ -156,6 +156,11 @@ pub const DERIVED: &[(&str, &str, &str)] = &[
         "Exchanges recorded with something given up.",
     ),
     (
+        "truetape_records_sampled_out_total",
+        "counter",
+        "Exchanges of sessions that are not in the sample.",
+    ),
+    (
         "truetape_records_excluded_total",
         "counter",
         "Exchanges left out by a rule, by reason.",
@@ -255,6 +260,7 @@ impl Metrics {
                 "truetape_records_offered_total" => page.sample(name, "", ledger.offered),
                 "truetape_records_recorded_total" => page.sample(name, "", ledger.recorded),
                 "truetape_records_degraded_total" => page.sample(name, "", ledger.degraded),
+                "truetape_records_sampled_out_total" => page.sample(name, "", ledger.sampled_out),
                 "truetape_exchanges_in_flight" => page.sample(name, "", recorder.inflight()),
                 "truetape_capture_memory_bytes" => page.sample(name, "", recorder.budget().used()),
                 _ => page.sample(name, "", recorder.budget().max()),

@@ -4,19 +4,27 @@
 mod row;
 
 use crate::account::Loss;
-use crate::config::{Config, Content};
+use crate::config::{Config, Content, Sampling};
+use crate::digest::{self, DigestKey};
+use crate::error::Error;
 use crate::limits;
 use crate::metrics::{Metric, Metrics};
 use crate::recorder::{Offer, Recorder};
 use crate::redact::CallerKey;
-use crate::spool;
-use crate::tape::Record;
+use crate::redact::policy::Kept;
+use crate::sample::Sampler;
+use crate::spool::{self, Terms};
+use crate::tape::{Record, ResponseHead};
+use crate::track::Mark;
 use crate::writer::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use truetape_schemas::capture::ParseStatus;
+use truetape_schemas::wire::{self, BodyEnd, Dialect, RequestFacts, ResponseFacts};
+
+use row::Made;
 
 /// What rows are made by.
 #[derive(Clone, Debug)]
@@ -29,6 +37,28 @@ pub struct Plan {
     pub content: Content,
     pub session_headers: Vec<String>,
     pub caller_key: CallerKey,
+    pub digest_key: Option<DigestKey>,
+    pub keep_blobs: bool,
+    pub kept: Kept,
+    pub sampling: Option<Sampling>,
+    pub readers: Readers,
+}
+
+/// What reads bodies. Tests put in readers that panic.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "one for each direction")]
+pub struct Readers {
+    pub request: fn(Dialect, &[u8]) -> RequestFacts,
+    pub response: fn(Dialect, &ResponseHead, &[Mark], &[u8], BodyEnd) -> ResponseFacts,
+}
+
+impl Default for Readers {
+    fn default() -> Self {
+        Self {
+            request: wire::read_request,
+            response: row::response::read,
+        }
+    }
 }
 
 impl Plan {
@@ -39,13 +69,64 @@ impl Plan {
             content: config.content,
             session_headers: config.session_headers.clone(),
             caller_key: CallerKey::random(),
+            digest_key: None,
+            keep_blobs: config.keeping.blobs,
+            kept: Kept {
+                models: config.keeping.models.clone(),
+                headers: config.keeping.headers.clone(),
+            },
+            sampling: config.keeping.sampling.clone(),
+            readers: Readers::default(),
         }
     }
+
+    /// Takes the key of what stands for text, where text is not kept: the one that was set, or one
+    /// of the directory.
+    pub fn keyed(mut self, config: &Config) -> Result<Self, Error> {
+        if self.content == Content::Full {
+            return Ok(self);
+        }
+        let key = match &config.keeping.digest_key_file {
+            Some(path) => DigestKey::read(path).map_err(|cause| {
+                Error::config("digest_key_file", format!("{}: {cause}", path.display()))
+            }),
+            None => DigestKey::of_directory(&config.out).map_err(|cause| Error::Disk {
+                path: config.out.join(digest::KEY_FILE),
+                cause,
+            }),
+        };
+        self.digest_key = Some(key?);
+        Ok(self)
+    }
+
+    /// What rows mean that are made by it.
+    pub fn terms(&self, config: &Config) -> Terms {
+        let key = self.digest_key.as_ref();
+        Terms {
+            config_digest: config.digest(),
+            redaction_profile: self.content.profile().to_owned(),
+            digest_key_fingerprint: key.map(|key| key.fingerprint().to_owned()),
+            sampling_rate: self.sampling.as_ref().map(|sampling| sampling.rate),
+            sampling_salt: self.sampling.as_ref().map(|sampling| sampling.salt.clone()),
+        }
+    }
+
+    /// Whether hashes stand in for text.
+    pub fn hashes(&self) -> bool {
+        self.content == Content::Digest
+    }
+}
+
+/// What became of a record.
+enum Passed {
+    Row(Entry),
+    SampledOut,
 }
 
 /// Makes rows of records.
 #[derive(Debug)]
 pub struct Observer {
+    sampler: Option<Sampler>,
     plan: Plan,
     recorder: Arc<Recorder>,
     metrics: Arc<Metrics>,
@@ -54,7 +135,9 @@ pub struct Observer {
 impl Observer {
     /// One that is ready to run.
     pub fn new(plan: Plan, recorder: Arc<Recorder>, metrics: Arc<Metrics>) -> Self {
+        let sampling = plan.sampling.as_ref();
         Self {
+            sampler: sampling.map(|sampling| Sampler::new(sampling.rate, &sampling.salt)),
             plan,
             recorder,
             metrics,
@@ -62,7 +145,7 @@ impl Observer {
     }
 
     /// Makes rows until it is stopped and the queue is empty.
-    pub fn run(self, offers: &Receiver<Offer>, rows: &SyncSender<Entry>, stop: &AtomicBool) {
+    pub fn run(mut self, offers: &Receiver<Offer>, rows: &SyncSender<Entry>, stop: &AtomicBool) {
         loop {
             // Read before the queue: what was offered before the stop is still found.
             let stopped = stop.load(Relaxed);
@@ -78,11 +161,15 @@ impl Observer {
 
     /// The queue behind waits for a disk that is slow. Meanwhile records pile up in the one before,
     /// against the budget: capture degrades, traffic does not notice.
-    fn pass(&self, record: Record, rows: &SyncSender<Entry>) {
+    fn pass(&mut self, record: Record, rows: &SyncSender<Entry>) {
         // A bug in what reads must cost one record, not the thread.
         let made = catch_unwind(AssertUnwindSafe(|| self.entry(record)));
         let lost = match made {
-            Ok(Some(entry)) => rows.send(entry).err().map(|_| Loss::Shutdown),
+            Ok(Some(Passed::Row(entry))) => rows.send(entry).err().map(|_| Loss::Shutdown),
+            Ok(Some(Passed::SampledOut)) => {
+                self.recorder.account().sample_out();
+                None
+            }
             Ok(None) | Err(_) => Some(Loss::Bug),
         };
         if let Some(reason) = lost {
@@ -90,17 +177,25 @@ impl Observer {
         }
     }
 
-    fn entry(&self, record: Record) -> Option<Entry> {
-        let (exchange, held) = row::of(&self.plan, self.recorder.clock(), record);
+    fn entry(&mut self, record: Record) -> Option<Passed> {
+        let made = row::of(&self.plan, self.recorder.clock(), record);
+        if self
+            .sampler
+            .as_mut()
+            .is_some_and(|sampler| !sampler.takes(made.seen()))
+        {
+            return Some(Passed::SampledOut);
+        }
+        let Made { exchange, held, .. } = made;
         if exchange.parse_status == ParseStatus::Failed {
             self.metrics.count(Metric::ParseFailures);
         }
         let degraded = exchange.degraded.is_some();
         let frame = spool::row(exchange).ok()?;
-        Some(Entry {
+        Some(Passed::Row(Entry {
             frame,
             degraded,
             held,
-        })
+        }))
     }
 }

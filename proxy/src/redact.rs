@@ -3,9 +3,11 @@
 
 use crate::limits;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use truetape_schemas::capture::Header;
+use truetape_schemas::capture::{Header, blob};
 use truetape_schemas::ids::{content_id, new_exchange_id};
 use truetape_schemas::wire::session;
+
+pub mod policy;
 
 /// Request and response headers that are kept. None of them carries a credential.
 const KEPT: &[&str] = &[
@@ -94,6 +96,9 @@ const SECRET_PARAMETERS: &[&str] = &[
     "auth",
     "code",
 ];
+
+/// Begins credentials that are a name and a password.
+const BASIC: &[u8] = b"basic ";
 
 /// What a secret is replaced by in a path.
 const SCRUBBED: &str = "scrubbed";
@@ -193,15 +198,22 @@ impl Credentials {
 
     /// Replaces every occurrence by asterisks, so that lengths and offsets stay.
     pub fn scrub(&self, body: &mut [u8]) {
+        self.each(|secret| overwrite(body, secret));
+    }
+
+    fn each(&self, mut act: impl FnMut(&[u8])) {
         for value in self.headers.iter().chain(&self.session) {
             for secret in secrets(value.as_bytes()) {
-                overwrite(body, secret);
+                act(secret);
+            }
+            for secret in basic(value.as_bytes()) {
+                act(&secret);
             }
         }
         for value in &self.parameters {
             for secret in [value.as_bytes(), &decoded(value)] {
                 if secret.len() >= CREDENTIAL_CHARS_MIN {
-                    overwrite(body, secret);
+                    act(secret);
                 }
             }
         }
@@ -209,9 +221,19 @@ impl Credentials {
 
     /// The same for a text.
     pub fn scrub_text(&self, text: &mut String) {
+        if !self.are_in(text) {
+            return;
+        }
         let mut bytes = std::mem::take(text).into_bytes();
         self.scrub(&mut bytes);
         *text = String::from_utf8_lossy(&bytes).into_owned();
+    }
+
+    /// Whether one of them is in a text.
+    pub fn are_in(&self, text: &str) -> bool {
+        let mut found = false;
+        self.each(|secret| found |= position(text.as_bytes(), secret).is_some());
+        found
     }
 }
 
@@ -252,13 +274,33 @@ fn secrets(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|part| part.len() >= CREDENTIAL_CHARS_MIN)
 }
 
+/// The name and the password of `Basic` credentials: a server has read them, and may tell them.
+fn basic(value: &[u8]) -> Vec<Vec<u8>> {
+    let Some((scheme, coded)) = value.split_at_checked(BASIC.len()) else {
+        return Vec::new();
+    };
+    if !scheme.eq_ignore_ascii_case(BASIC) {
+        return Vec::new();
+    }
+    let decoded = blob::decode(coded.trim_ascii()).unwrap_or_default();
+    let mut parts: Vec<Vec<u8>> = decoded
+        .splitn(2, |byte| *byte == b':')
+        .map(<[u8]>::to_vec)
+        .collect();
+    parts.push(decoded);
+    parts.retain(|part| part.len() >= CREDENTIAL_CHARS_MIN);
+    parts
+}
+
+fn position(body: &[u8], secret: &[u8]) -> Option<usize> {
+    body.windows(secret.len())
+        .position(|window| window == secret)
+}
+
 fn overwrite(body: &mut [u8], secret: &[u8]) {
     let mut from = 0;
     while let Some(rest) = body.get_mut(from..) {
-        let Some(at) = rest
-            .windows(secret.len())
-            .position(|window| window == secret)
-        else {
+        let Some(at) = position(rest, secret) else {
             return;
         };
         if let Some(found) = rest.get_mut(at..at + secret.len()) {

@@ -4,7 +4,9 @@ use crate::account::Loss;
 use crate::disk;
 use crate::limits;
 use crate::spool::{Head, Item, Note, Reader};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use truetape_schemas::capture::blob::keep_once;
 use truetape_schemas::capture::footer::Footer;
 use truetape_schemas::capture::{Exchange, SEGMENT_SUFFIX};
 use truetape_schemas::file::key::Keyring;
@@ -79,14 +81,17 @@ fn write(spool: &Path, segment: &Path, keys: &Keyring) -> Result<Sealed, Error> 
     };
     let mut found = Found::default();
     let mut batch = Batch::default();
+    // An image that ten turns repeat is kept once.
+    let mut kept = HashSet::new();
     while let Some(item) = reader.next_item()? {
-        let Some(row) = found.take(item) else {
+        let Some(mut row) = found.take(item) else {
             continue;
         };
         // Written before it grows beyond its bound: a long row is a batch of its own.
         if batch.is_full_with(&row) {
             file.write(std::mem::take(&mut batch))?;
         }
+        keep_once(&mut row, &mut kept);
         batch.add(*row);
     }
     file.write(batch)?;
@@ -241,14 +246,18 @@ impl Found {
 
     fn footer(&self, ledger: Ledger) -> Footer {
         let head = self.head.clone();
+        let terms = self.head.as_ref().map(|head| &head.terms);
         let anchors = head.as_ref().map(|head| head.opened).into_iter();
         Footer {
             ledger: Some(ledger),
             clock_anchors: anchors
                 .chain(self.note.as_ref().map(|note| note.anchor))
                 .collect(),
-            proxy_config_digest: head.as_ref().map(|head| head.config_digest.clone()),
-            redaction_profile: head.as_ref().map(|head| head.redaction_profile.clone()),
+            proxy_config_digest: terms.map(|terms| terms.config_digest.clone()),
+            redaction_profile: terms.map(|terms| terms.redaction_profile.clone()),
+            digest_key_fingerprint: terms.and_then(|terms| terms.digest_key_fingerprint.clone()),
+            sampling_rate: terms.and_then(|terms| terms.sampling_rate),
+            sampling_salt: terms.and_then(|terms| terms.sampling_salt.clone()),
             tool_version: head.map(|head| head.tool_version),
             ..Footer::default()
         }

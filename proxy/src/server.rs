@@ -25,6 +25,8 @@ use truetape_schemas::ledger::Ledger;
 pub struct Shared {
     /// The settings.
     pub config: Config,
+    /// Headers that are kept beside those of the list.
+    pub kept_headers: Vec<String>,
     /// Takes exchanges.
     pub recorder: Arc<Recorder>,
     /// Counts.
@@ -127,6 +129,7 @@ pub async fn start(config: Config) -> Result<Proxy, Error> {
     let plan = observe::Plan::of(&config);
     let capture = Capture::start(&config, &recorder, &metrics, plan, records)?;
     let shared = Arc::new(Shared {
+        kept_headers: config.kept_headers(),
         config,
         recorder,
         metrics,

@@ -48,12 +48,29 @@ const FRAME_HEAD_BYTES: usize = 8;
 pub struct Head {
     /// Both clocks when the spool was opened.
     pub opened: ClockAnchor,
-    /// Digest of the settings.
-    pub config_digest: String,
-    /// What is done to secrets.
-    pub redaction_profile: String,
+    /// By what settings it was written.
+    #[serde(flatten)]
+    pub terms: Terms,
     /// The version that wrote it.
     pub tool_version: String,
+}
+
+/// The settings that say what the rows of a spool mean.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Digest of all settings.
+    pub config_digest: String,
+    /// What is kept.
+    pub redaction_profile: String,
+    /// Names the key of what stands for text.
+    #[serde(default)]
+    pub digest_key_fingerprint: Option<String>,
+    /// The share of sessions that is recorded, where it is not all.
+    #[serde(default)]
+    pub sampling_rate: Option<f64>,
+    /// The salt of the hash that decides.
+    #[serde(default)]
+    pub sampling_salt: Option<String>,
 }
 
 /// The ledger of the segment, when the rows before it were written.

@@ -5,6 +5,7 @@ use crate::limits;
 use crate::pack::{Job, Packed};
 use crate::recorder::Recorder;
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How one direction ended.
@@ -41,6 +42,8 @@ struct Rope {
 #[derive(Debug)]
 pub struct Track {
     body: Option<Rope>,
+    /// The last bytes, once the body was given up; of an answer only.
+    tail: VecDeque<u8>,
     marks: Option<Vec<Mark>>,
     held: Held,
     recorder: Arc<Recorder>,
@@ -61,6 +64,7 @@ impl Track {
     pub fn new(recorder: &Arc<Recorder>, body_max: usize, timed: bool) -> Self {
         Self {
             body: Some(Rope::default()),
+            tail: VecDeque::new(),
             marks: timed.then(Vec::new),
             held: Held::nothing(recorder.budget()),
             recorder: Arc::clone(recorder),
@@ -80,6 +84,9 @@ impl Track {
         self.end_us = Some(at_us);
         if self.body.is_some() && !self.keep(frame) {
             self.give_up_body();
+        }
+        if self.body.is_none() {
+            self.keep_tail(frame);
         }
         if self.marks.is_some()
             && !self.mark(Mark {
@@ -101,6 +108,11 @@ impl Track {
         if waits && self.recorder.budget().is_tight() && !self.hand_over_tail() {
             self.give_up_body();
         }
+    }
+
+    /// The last bytes of a body that was given up, as far as there was memory for them.
+    pub fn take_tail(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.tail).into()
     }
 
     /// Whether the timeline was given up.
@@ -196,10 +208,24 @@ impl Track {
         true
     }
 
+    /// What is left of memory after the body was let go may do for its end.
     fn give_up_body(&mut self) {
-        if let Some(rope) = self.body.take() {
-            self.held.shrink(rope.tail_held);
+        let Some(rope) = self.body.take() else { return };
+        self.held.shrink(rope.tail_held);
+        if self.timed && self.held.grow(limits::TAIL_BYTES, Purpose::Frames) {
+            self.tail.reserve_exact(limits::TAIL_BYTES);
+            self.keep_tail(&rope.tail);
         }
+    }
+
+    fn keep_tail(&mut self, bytes: &[u8]) {
+        let room = self.tail.capacity().min(limits::TAIL_BYTES);
+        let bytes = bytes
+            .get(bytes.len().saturating_sub(room)..)
+            .unwrap_or_default();
+        let over = (self.tail.len() + bytes.len()).saturating_sub(room);
+        self.tail.drain(..over);
+        self.tail.extend(bytes);
     }
 
     fn give_up_marks(&mut self) {

@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::recorder::Recorder;
 use crate::room::{self, Pause};
 use crate::sealer::Poke;
-use crate::spool::{self, Frame, Head, Note};
+use crate::spool::{self, Frame, Head, Note, Terms};
 use open::Open;
 use std::io;
 use std::path::PathBuf;
@@ -83,13 +83,13 @@ pub struct Setup {
     pub flight: Option<Duration>,
     /// What they are called.
     pub names: Names,
-    /// Digest of the settings.
-    pub config_digest: String,
+    /// What rows mean.
+    pub terms: Terms,
 }
 
 impl Setup {
     /// As set.
-    pub fn of(config: &Config, prefix: String) -> Self {
+    pub fn of(config: &Config, prefix: String, terms: Terms) -> Self {
         Self {
             rotation: Rotation {
                 bytes: config.rotate_bytes,
@@ -105,7 +105,7 @@ impl Setup {
                 prefix,
                 next: 1,
             },
-            config_digest: config.digest(),
+            terms,
         }
     }
 }
@@ -323,8 +323,7 @@ impl Writer {
         let path = self.setup.names.path();
         let head = Head {
             opened: self.recorder.clock().anchor(),
-            config_digest: self.setup.config_digest.clone(),
-            redaction_profile: REDACTION_PROFILE.to_owned(),
+            terms: self.setup.terms.clone(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         // Told before it exists: the sealer must never take it for one that a crash left.
@@ -345,9 +344,6 @@ impl Writer {
         }
     }
 }
-
-/// Names what is done to secrets: allow-listed headers, scrubbed queries and error bodies.
-pub const REDACTION_PROFILE: &str = "headers-allow-list/1";
 
 /// Takes what has queued up meanwhile, within bounds. Where that was little, it waits for more: rows
 /// that come one by one would cost a wake of this thread and two writes each.

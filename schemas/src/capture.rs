@@ -5,6 +5,7 @@
 use crate::file::{Format, Row, TakenBytes};
 use serde::{Deserialize, Serialize};
 
+pub mod blob;
 pub mod footer;
 pub mod v1;
 
@@ -134,6 +135,8 @@ pub struct Exchange {
     pub request_body: Option<Vec<u8>>,
     pub request_bytes: Option<i64>,
     pub request_encoding: Option<String>,
+    #[serde(default)]
+    pub request_blobs: Option<Vec<blob::Blob>>,
     pub max_tokens: Option<i64>,
     pub min_tokens: Option<i64>,
     pub temperature: Option<f64>,
@@ -172,6 +175,14 @@ pub struct Exchange {
     pub block_tokens: Option<i32>,
     pub block_hashes: Option<Vec<u64>>,
     pub segments: Option<Vec<Segment>>,
+    #[serde(default)]
+    pub segment_hashes: Option<Vec<u64>>,
+    #[serde(default)]
+    pub text_block_bytes: Option<i32>,
+    #[serde(default)]
+    pub text_block_hashes: Option<Vec<u64>>,
+    #[serde(default)]
+    pub answer_hash: Option<u64>,
 
     pub session_key: Option<String>,
     pub session_rule: Option<String>,

@@ -47,6 +47,8 @@ pub enum Kind {
     Headers,
     /// Message digests: `list<struct<role: text, bytes: int64, hash: uint64>>`.
     Segments,
+    /// Blobs: `list<struct<offset: int64, hash: text, bytes: int64, mime: text, data: bytes>>`.
+    Blobs,
 }
 
 impl Kind {
@@ -67,6 +69,9 @@ impl Kind {
             Self::TextList => "list<text>",
             Self::Headers => "list<struct<name: text, value: text>>",
             Self::Segments => "list<struct<role: text, bytes: int64, hash: uint64>>",
+            Self::Blobs => {
+                "list<struct<offset: int64, hash: text, bytes: int64, mime: text, data: bytes>>"
+            }
         }
     }
 
@@ -94,6 +99,13 @@ impl Kind {
                 Field::new("role", DataType::Utf8, false),
                 Field::new("bytes", DataType::Int64, false),
                 Field::new("hash", DataType::UInt64, false),
+            ]),
+            Self::Blobs => fields(vec![
+                Field::new("offset", DataType::Int64, false),
+                Field::new("hash", DataType::Utf8, false),
+                Field::new("bytes", DataType::Int64, false),
+                Field::new("mime", DataType::Utf8, false),
+                Field::new("data", DataType::Binary, true),
             ]),
         }
     }

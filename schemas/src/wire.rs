@@ -4,11 +4,12 @@
 //!
 //! 1. [`Dialect`]: which language a request speaks, by its method and path;
 //! 2. [`sse`] and [`ndjson`]: bytes to events, whatever the network cut them into;
-//! 3. [`read_request`] and [`read_messages`]: what was asked;
-//! 4. [`ResponseReader`]: what came back, when, and how it ended;
-//! 5. [`canonical`]: when two messages are the same message;
-//! 6. [`session`]: which conversation a request says it belongs to;
-//! 7. [`limits`]: what a hostile answer can cost.
+//! 3. [`coding`]: what a body was packed with, undone;
+//! 4. [`read_request`] and [`read_messages`]: what was asked;
+//! 5. [`ResponseReader`]: what came back, when, and how it ended;
+//! 6. [`canonical`]: when two messages are the same message;
+//! 7. [`session`]: which conversation a request says it belongs to;
+//! 8. [`limits`]: what a hostile answer can cost.
 //!
 //! Nothing here fails: a reader that can fail is a reader that can break what it watches. What
 //! cannot be read costs a fact, and is said in a [`ParseStatus`](crate::capture::ParseStatus).
@@ -25,6 +26,7 @@ mod request;
 mod response;
 
 pub mod canonical;
+pub mod coding;
 pub mod ndjson;
 pub mod session;
 pub mod sse;

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use truetape_schemas::capture::{Exchange, LengthSource, Outcome};
+use truetape_schemas::capture::{Exchange, LengthSource, Outcome, blob};
 use truetape_schemas::wire::{BodyEnd, Dialect, ResponseFacts, ResponseReader, read_request};
 use truetape_testkit::capture;
 use truetape_testkit::client::{Answer, End};
@@ -245,7 +245,7 @@ pub(crate) fn seen(sides: &Sides<'_>, recorded: &Recorded) -> Seen {
     let sent = row
         .request_body
         .as_deref()
-        .is_none_or(|body| body == sides.request_body);
+        .is_none_or(|body| is_body(row, body, sides.request_body));
     let identical = sent && sides.record.body == sides.request_body;
     seen.put("request_body_identical", identical);
     if row.outcome == Outcome::Complete && row.response_body.is_some() && row.degraded.is_none() {
@@ -256,6 +256,20 @@ pub(crate) fn seen(sides: &Sides<'_>, recorded: &Recorded) -> Seen {
         }
     }
     seen
+}
+
+/// Whether the capture has the body that was sent: as it was, or with images taken out of it.
+fn is_body(row: &Exchange, kept: &[u8], sent: &[u8]) -> bool {
+    match (&row.request_blobs, blob::take_out(sent)) {
+        (None, _) => kept == sent,
+        (Some(blobs), Some((skeleton, found))) => {
+            let names = |blobs: &[blob::Blob]| -> Vec<_> {
+                blobs.iter().map(|blob| blob.hash.clone()).collect()
+            };
+            kept == skeleton && names(blobs) == names(&found)
+        }
+        (Some(_), None) => false,
+    }
 }
 
 fn wire_values(seen: &mut Seen, sides: &Sides<'_>) {

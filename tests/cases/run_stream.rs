@@ -7,6 +7,8 @@ use crate::proxied::{COMPILED_KEYS, Recorder, Sides, WITHIN, compiled_values, se
 use crate::stream::{Request, Variant, own, request, variants};
 use crate::times::Anchor;
 use serde_json::Value;
+use truetape_schemas::capture::Exchange;
+use truetape_schemas::capture::blob::Blob;
 use truetape_testkit::client::exchange;
 use truetape_testkit::upstream::{Script, Upstream};
 
@@ -186,19 +188,22 @@ fn through_proxy(case: &Case, variant: &Variant) -> Seen {
         seen.put("capture_growth_bytes", grown);
     }
     let row = recorded.rows.first();
-    if let Some(body) = row.and_then(|row| row.request_body.as_deref()) {
-        put_images(&mut seen, body);
+    if let Some(row) = row {
+        put_images(&mut seen, row);
     }
     seen
 }
 
 /// What the captured request holds besides text; nothing where the capture kept no body.
-fn put_images(seen: &mut Seen, captured: &[u8]) {
+fn put_images(seen: &mut Seen, row: &Exchange) {
+    let Some(captured) = row.request_body.as_deref() else {
+        return;
+    };
     let body = String::from_utf8_lossy(captured);
-    let coded = body.split(";base64,").skip(1);
-    let chars = coded.map(|rest| rest.split('"').next().unwrap_or_default().len());
+    let blobs = row.request_blobs.iter().flatten();
+    let chars = blobs.map(Blob::base64_bytes);
     seen.put("image_parts", body.matches("\"image_url\":{").count());
-    seen.put("image_base64_chars", chars.sum::<usize>());
+    seen.put("image_base64_chars", chars.sum::<u64>());
 }
 
 /// Whether a key appears anywhere below `expect`.

@@ -5,6 +5,7 @@
 //! [`crash`] (P3), [`privacy`] (P4), [`shutdown`], [`demo`], [`formats`], [`exit_codes`], [`readme`].
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod canaries;
 mod crash;
 mod demo;
 mod determinism;

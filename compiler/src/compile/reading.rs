@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use truetape_fidelity::tokens;
 use truetape_schemas::capture::{Exchange, Header};
-use truetape_schemas::wire::{self, BodyEnd, Dialect, ResponseReader, canonical};
+use truetape_schemas::wire::{self, BodyEnd, Dialect, ResponseReader, canonical, coding};
 
 /// Set by OpenAI's SDKs, and by clients that copy them.
 const RETRY_HEADER: &str = "x-stainless-retry-count";
@@ -23,7 +23,9 @@ pub(crate) fn extra(exchange: &Exchange) -> Extra {
         .and_then(|value| value.trim().parse().ok())
         .unwrap_or(0);
     let body = plain_body(exchange);
-    let user = body.and_then(|body| wire::read_request(dialect, body).user);
+    let user = body
+        .as_deref()
+        .and_then(|body| wire::read_request(dialect, body).user);
     let client = match (exchange.client_key.as_deref(), user.as_deref()) {
         (Some(key), _) => Some(Client {
             recorder: Some(recorder(exchange)),
@@ -36,7 +38,9 @@ pub(crate) fn extra(exchange: &Exchange) -> Extra {
         (None, None) => None,
     };
     Extra {
-        text: body.and_then(|body| text(exchange, dialect, body)),
+        text: body
+            .as_deref()
+            .and_then(|body| text(exchange, dialect, body)),
         client,
         retry_count,
     }
@@ -47,11 +51,10 @@ fn recorder(exchange: &Exchange) -> u64 {
     hash(format!("{:?}@{}", exchange.proxy_epoch_us, exchange.proxy_id).as_bytes())
 }
 
-/// The request body where it can be read as it is.
-pub(crate) fn plain_body(exchange: &Exchange) -> Option<&[u8]> {
-    let encoding = exchange.request_encoding.as_deref().unwrap_or("identity");
-    let plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
-    exchange.request_body.as_deref().filter(|_| plain)
+/// The request body as it reads, whatever it was packed with; none where it cannot be unpacked.
+pub(crate) fn plain_body(exchange: &Exchange) -> Option<Cow<'_, [u8]>> {
+    let body = exchange.request_body.as_deref()?;
+    coding::decode(exchange.request_encoding.as_deref(), body).ok()
 }
 
 fn text(exchange: &Exchange, dialect: Dialect, body: &[u8]) -> Option<Text> {

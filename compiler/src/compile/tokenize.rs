@@ -336,7 +336,7 @@ fn text_index(rows: &[Row]) -> HashMap<&str, usize> {
 }
 
 fn prompt(exchange: &Exchange) -> Option<Prompt> {
-    let body = serde_json::from_slice(reading::plain_body(exchange)?).ok()?;
+    let body = serde_json::from_slice(&reading::plain_body(exchange)?).ok()?;
     Some(Prompt {
         rendered: reading::render(Dialect::from_name(&exchange.dialect), &body)?,
         cache_salt: reading::cache_salt(&body).map(str::to_owned),

@@ -7,6 +7,7 @@ use crate::limits;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
+use truetape_schemas::ids::{content_id, new_exchange_id};
 
 /// Where a value was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,14 @@ struct File {
     memory_budget: Option<String>,
     body_bytes_max: Option<String>,
     content: Option<String>,
+    digest_key_file: Option<String>,
+    blobs: Option<String>,
+    sample: Option<f64>,
+    sample_salt: Option<String>,
+    #[serde(default)]
+    keep_model: List,
+    #[serde(default)]
+    keep_header: List,
     rotate_bytes: Option<String>,
     rotate_rows: Option<u64>,
     rotate_every: Option<String>,
@@ -128,6 +137,25 @@ impl Settings {
             Some("16MiB"),
         );
         settings.put("content", &args.content, file.content, Some("full"));
+        settings.put(
+            "digest_key_file",
+            &args.digest_key_file,
+            file.digest_key_file,
+            None,
+        );
+        settings.put("blobs", &args.blobs, file.blobs, Some("refer"));
+        let rate = file.sample.map(|rate| rate.to_string());
+        settings.put("sample", &args.sample, rate, Some("1"));
+        // Made here, so that what is printed is what is used.
+        let salt = content_id(new_exchange_id().as_bytes());
+        settings.put(
+            "sample_salt",
+            &args.sample_salt,
+            file.sample_salt,
+            (settings.text("sample") != "1").then_some(salt.as_str()),
+        );
+        settings.put_list("keep_model", &args.keep_model, file.keep_model.0);
+        settings.put_list("keep_header", &args.keep_header, file.keep_header.0);
         settings.put(
             "rotate_bytes",
             &args.rotate_bytes,
@@ -294,6 +322,9 @@ impl Settings {
             let number = ["rotate_rows", "so_mark", "workers"].contains(name);
             let value = match super::parse::number(value) {
                 Some(value) if number => toml::Value::Integer(value.into()),
+                _ if *name == "sample" => value
+                    .parse()
+                    .map_or_else(|_| toml::Value::String(value.clone()), toml::Value::Float),
                 _ if ["transparent", "admin_writes"].contains(name) => {
                     toml::Value::Boolean(value == "true")
                 }

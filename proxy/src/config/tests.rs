@@ -40,7 +40,7 @@ fn a_bad_setting_is_one_error_that_names_it_and_what_was_allowed() {
         assert_eq!(error.blame(), Blame::Config);
         error.to_string()
     };
-    let cases: [(String, &str); 14] = [
+    let cases: [(String, &str); 19] = [
         (
             bad(|a| a.listen = None),
             "listen: not set; pass --listen or set TRUETAPE_LISTEN",
@@ -59,8 +59,22 @@ fn a_bad_setting_is_one_error_that_names_it_and_what_was_allowed() {
             "memory_budget: found \"12\"",
         ),
         (
-            bad(|a| a.content = Some("digest".into())),
-            "digest is not supported yet",
+            bad(|a| a.content = Some("some".into())),
+            "expected full, digest or none",
+        ),
+        (
+            bad(|a| a.blobs = Some("drop".into())),
+            "expected keep or refer",
+        ),
+        (
+            bad(|a| a.sample = Some("0".into())),
+            "sample: found \"0\", expected a share",
+        ),
+        (bad(|a| a.sample = Some("1.5".into())), "at most 1"),
+        (bad(|a| a.sample = Some("NaN".into())), "at most 1"),
+        (
+            bad(|a| a.keep_header = vec!["Cookie".into()]),
+            "keep_header: found \"Cookie\", which carries a secret",
         ),
         (
             bad(|a| a.rotate_rows = Some("0".into())),
@@ -152,6 +166,23 @@ fn what_is_printed_can_be_read_back() {
     .unwrap();
     assert_eq!(first.digest(), again.digest());
     assert_eq!(again.session_headers, ["x-a"]);
+}
+
+#[test]
+fn a_salt_that_nobody_chose_is_told_and_not_the_same_twice() {
+    let mut args = good();
+    assert_eq!(Config::resolve(&args).unwrap().keeping.sampling, None);
+    args.sample = Some("0.25".to_owned());
+    let first = Config::resolve(&args).unwrap();
+    let salt = |config: &Config| config.keeping.sampling.clone().unwrap().salt;
+    assert!(first.print().contains(&salt(&first)), "{}", first.print());
+    assert_ne!(salt(&first), salt(&Config::resolve(&args).unwrap()));
+    let file = file(first.print());
+    let again = Config::resolve(&RecordArgs {
+        config: Some(file.path().to_owned()),
+        ..RecordArgs::default()
+    });
+    assert_eq!(again.unwrap().keeping, first.keeping);
 }
 
 #[test]

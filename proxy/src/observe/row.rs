@@ -4,19 +4,32 @@ use super::Plan;
 use crate::budget::Held;
 use crate::clock::Clock;
 use crate::config::Content;
-use crate::redact::Credentials;
+use crate::digest::DigestKey;
+use crate::redact::{Credentials, policy};
+use crate::sample::Seen;
 use crate::tape::{Arrival, Fate, Record, ResponseHead};
 use crate::track::{Mark, Track, TrackEnd};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use truetape_schemas::capture::{Exchange, Header, LengthSource, Outcome, ParseStatus};
-use truetape_schemas::ids::new_exchange_id;
+use truetape_schemas::capture::{Exchange, Header, LengthSource, Outcome, ParseStatus, blob};
+use truetape_schemas::ids::{content_id, new_exchange_id};
+use truetape_schemas::wire::coding;
 use truetape_schemas::wire::session::{SessionFacts, session_of_configured};
-use truetape_schemas::wire::{self, BodyEnd, Dialect, RequestFacts, ResponseFacts, ResponseReader};
+use truetape_schemas::wire::{BodyEnd, Dialect, Message, RequestFacts};
+
+mod request;
+pub(super) mod response;
+mod tail;
+
+use request::Asked;
 
 /// Names what was given up, in the column `degraded`.
 const LOST_BODY: &str = "body";
 const LOST_TIMELINE: &str = "timeline";
+
+/// The encoding of a body that is kept unpacked.
+const IDENTITY: &str = "identity";
 
 /// Error code of the one answer that is ours.
 const UNREACHABLE: &str = "truetape_upstream_connect";
@@ -31,8 +44,32 @@ struct Draft<'a> {
     lost_timeline: bool,
 }
 
-/// Makes the row. What it still holds of the budget goes with it until it is written.
-pub(super) fn of(plan: &Plan, clock: &Clock, record: Record) -> (Exchange, Held) {
+/// A row, as the content policy leaves it, and what sampling decides by.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) exchange: Exchange,
+    /// What it still holds of the budget, until it is written.
+    pub(super) held: Held,
+    pub(super) session: SessionFacts,
+    pub(super) messages: Vec<Message>,
+    /// The id of the answer as the server gave it.
+    pub(super) response_id: Option<String>,
+}
+
+impl Made {
+    /// What sampling decides by.
+    pub(super) fn seen(&self) -> Seen<'_> {
+        Seen {
+            session: &self.session,
+            messages: &self.messages,
+            exchange_id: &self.exchange.exchange_id,
+            response_id: self.response_id.as_deref(),
+        }
+    }
+}
+
+/// Makes the row.
+pub(super) fn of(plan: &Plan, clock: &Clock, record: Record) -> Made {
     let end = body_end(&record);
     let stalled = record
         .response
@@ -67,14 +104,19 @@ pub(super) fn of(plan: &Plan, clock: &Clock, record: Record) -> (Exchange, Held)
         lost_body,
         lost_timeline,
     };
-    let facts = draft.put_request(record.request);
-    draft.put_session(plan, &facts);
-    draft.put_response(record.head, record.response, end);
-    draft.put_prompt_ids(&facts);
+    let asked = draft.put_request(plan, record.request);
+    let session = draft.put_session(plan, &asked);
+    draft.put_response(plan, record.head, record.response, end);
+    draft.put_prompt_ids(&asked.facts);
     if record.fate == Fate::Unreachable {
         draft.exchange.error_code = Some(UNREACHABLE.to_owned());
     }
-    draft.finish(plan.content)
+    draft.finish(plan, session, asked.messages)
+}
+
+/// Runs a reader: a bug in it costs what it would have said, not the record.
+fn isolated<T>(read: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(read)).ok()
 }
 
 /// How the body of the answer came to its end, by what both bodies and the forwarding code saw.
@@ -102,44 +144,35 @@ impl Draft<'_> {
         at_us - self.arrival.arrival_us
     }
 
-    fn put_request(&mut self, track: Option<Track>) -> RequestFacts {
+    fn put_request(&mut self, plan: &Plan, track: Option<Track>) -> Asked {
         let exchange = &mut self.exchange;
         exchange.request_headers = self.arrival.headers.headers();
         exchange
             .request_encoding
             .clone_from(&self.arrival.content_encoding);
         let Some(track) = track else {
-            return RequestFacts::default();
+            return Asked::default();
         };
         if track.bytes == 0 && track.end == TrackEnd::Dropped {
             // Nobody read it: what it held is unknown, which is not the same as empty.
-            return RequestFacts::default();
+            return Asked::default();
         }
         exchange.request_bytes = Some(count(track.bytes));
         if track.end == TrackEnd::Clean {
             exchange.request_end_us = track.end_us.map(|us| us - self.arrival.arrival_us);
         }
-        let body = self.take_body(track);
-        // Bodies are kept as sent; a coded one is not read.
-        let coding = self
-            .exchange
-            .request_encoding
-            .as_deref()
-            .unwrap_or_default();
-        let plain = coding.is_empty() || coding.eq_ignore_ascii_case("identity");
-        let facts = match &body {
-            Some(body) if plain => {
-                self.dialect = self.dialect.refined(body);
-                self.dialect.name().clone_into(&mut self.exchange.dialect);
-                let dialect = self.dialect;
-                let read = catch_unwind(AssertUnwindSafe(|| wire::read_request(dialect, body)));
-                read.unwrap_or_else(|_| failed())
-            }
-            _ => RequestFacts::default(),
+        let Some(body) = self.take_body(track) else {
+            return Asked::default();
         };
-        self.exchange.request_body = body;
-        put_parameters(&mut self.exchange, &facts);
-        facts
+        let coded = self.exchange.request_encoding.as_deref();
+        let mut asked = request::read(plan, self.dialect, coded, &body);
+        if let Some(dialect) = asked.dialect {
+            self.dialect = dialect;
+            dialect.name().clone_into(&mut self.exchange.dialect);
+        }
+        self.exchange.request_body = Some(body);
+        request::put(&mut self.exchange, &mut asked);
+        asked
     }
 
     /// A prompt that is given as token ids has its length in the request, where the server does
@@ -159,25 +192,35 @@ impl Draft<'_> {
         body
     }
 
-    fn put_session(&mut self, plan: &Plan, facts: &RequestFacts) {
+    fn put_session(&mut self, plan: &Plan, asked: &Asked) -> SessionFacts {
         let exchange = &mut self.exchange;
         let mut headers: Cow<'_, [Header]> = Cow::Borrowed(&exchange.request_headers);
         if let Some(token) = self.arrival.credentials.session_header() {
             headers.to_mut().push(token);
         }
-        let found = catch_unwind(AssertUnwindSafe(|| {
-            session_of_configured(&headers, facts, &plan.session_headers)
-        }));
+        let found =
+            isolated(|| session_of_configured(&headers, &asked.facts, &plan.session_headers));
         let session: SessionFacts = found.unwrap_or_default();
-        exchange.session_key = session.session_key;
-        exchange.session_rule = session.session_rule;
-        exchange.parent_session_key = session.parent_session_key;
-        exchange.previous_response_id = session.previous_response_id;
-        exchange.trace_id = session.trace_id;
-        exchange.replay_run = session.replay_run;
+        exchange.session_key.clone_from(&session.session_key);
+        exchange.session_rule.clone_from(&session.session_rule);
+        exchange
+            .parent_session_key
+            .clone_from(&session.parent_session_key);
+        exchange
+            .previous_response_id
+            .clone_from(&session.previous_response_id);
+        exchange.trace_id.clone_from(&session.trace_id);
+        exchange.replay_run.clone_from(&session.replay_run);
+        session
     }
 
-    fn put_response(&mut self, head: Option<ResponseHead>, track: Option<Track>, end: BodyEnd) {
+    fn put_response(
+        &mut self,
+        plan: &Plan,
+        head: Option<ResponseHead>,
+        track: Option<Track>,
+        end: BodyEnd,
+    ) {
         self.exchange.outcome = outcome(end, head.as_ref().map(|head| head.status));
         let Some(head) = head else { return };
         self.exchange.response_head_us = Some(self.since_arrival(head.at_us));
@@ -186,7 +229,7 @@ impl Draft<'_> {
         self.exchange
             .response_encoding
             .clone_from(&head.content_encoding);
-        let Some(track) = track else { return };
+        let Some(mut track) = track else { return };
         self.exchange.response_bytes = Some(count(track.bytes));
         self.exchange.first_byte_us = track.first_us.map(|us| self.since_arrival(us));
         self.exchange.end_us = track
@@ -201,42 +244,85 @@ impl Draft<'_> {
             self.exchange.frame_offsets_us = Some(marks.iter().map(|mark| mark.at_us).collect());
             self.exchange.frame_bytes = Some(marks.iter().map(|mark| count(mark.bytes)).collect());
         }
-        if let Some(body) = self.take_body(track) {
-            self.read_response(&head, marks, body, end);
+        let tail = track.take_tail();
+        match self.take_body(track) {
+            Some(body) => self.read_response(plan, &head, marks, body, end),
+            None => self.read_tail(&head, &tail, end),
         }
     }
 
     fn read_response(
         &mut self,
+        plan: &Plan,
         head: &ResponseHead,
         marks: Option<Vec<Mark>>,
-        mut body: Vec<u8>,
+        body: Vec<u8>,
         end: BodyEnd,
     ) {
-        let credentials = &self.arrival.credentials;
-        if head.status >= 400 {
-            // Before it is read: error codes and types may echo what was sent.
-            credentials.scrub(&mut body);
-        }
         let timed = marks.is_some();
         let marks = marks.unwrap_or_else(|| vec![whole(&body, self.exchange.end_us)]);
-        let dialect = self.dialect;
-        let read = catch_unwind(AssertUnwindSafe(|| read(dialect, head, &marks, &body, end)));
+        let read = isolated(|| (plan.readers.response)(self.dialect, head, &marks, &body, end));
         match read {
-            Ok(facts) => put_facts(&mut self.exchange, facts, timed),
-            Err(_) => self.exchange.parse_status = ParseStatus::Failed,
-        }
-        if self.exchange.outcome == Outcome::Error {
-            scrub(&mut self.exchange, credentials, &mut body);
+            Some(facts) => {
+                self.exchange.answer_hash = isolated(|| response::hash(plan, &facts)).flatten();
+                response::put(&mut self.exchange, facts, timed);
+            }
+            None => self.exchange.parse_status = ParseStatus::Failed,
         }
         self.exchange.response_body = Some(body);
+        if self.exchange.outcome == Outcome::Error || head.status >= 400 {
+            self.scrub_error();
+        }
     }
 
-    fn finish(self, content: Content) -> (Exchange, Held) {
-        let mut exchange = self.exchange;
-        if content == Content::None {
-            exchange.request_body = None;
+    /// The body was given up; what stands at its end is read all the same.
+    fn read_tail(&mut self, head: &ResponseHead, tail: &[u8], end: BodyEnd) {
+        let facts = isolated(|| tail::read(self.dialect, head, tail, end)).flatten();
+        if let Some(mut facts) = facts {
+            facts.parse_status = ParseStatus::Partial;
+            response::put_read(&mut self.exchange, &facts);
+            scrub_facts(&mut self.exchange, &self.arrival.credentials);
+        }
+    }
+
+    /// Errors may echo what was sent. One that is coded is searched unpacked; where it holds a
+    /// secret it is kept unpacked, and where it cannot be unpacked it is not kept.
+    fn scrub_error(&mut self) {
+        let credentials = &self.arrival.credentials;
+        let exchange = &mut self.exchange;
+        scrub_facts(exchange, credentials);
+        let coded = exchange.response_encoding.as_deref();
+        let Some(body) = &mut exchange.response_body else {
+            return;
+        };
+        if coding::is_identity(coded) {
+            credentials.scrub(body);
+            return;
+        }
+        let unpacked = isolated(|| coding::decode(coded, body).map(Cow::into_owned));
+        let Some(Ok(plain)) = unpacked else {
             exchange.response_body = None;
+            self.lost_body = true;
+            return;
+        };
+        let mut scrubbed = plain.clone();
+        credentials.scrub(&mut scrubbed);
+        if scrubbed != plain {
+            exchange.response_body = Some(scrubbed);
+            exchange.response_encoding = Some(IDENTITY.to_owned());
+        }
+    }
+
+    fn finish(self, plan: &Plan, session: SessionFacts, messages: Vec<Message>) -> Made {
+        let mut exchange = self.exchange;
+        let response_id = exchange.response_id.clone();
+        scrub_request(&mut exchange, &self.arrival.credentials);
+        match (plan.content, &plan.digest_key) {
+            (Content::Full, _) if plan.keep_blobs => {}
+            (Content::Full, _) => take_blobs(&mut exchange),
+            (_, Some(key)) => policy::withhold(&mut exchange, key, &plan.kept),
+            // Without a key nothing can stand for a name.
+            (_, None) => policy::withhold(&mut exchange, &DigestKey::random(), &plan.kept),
         }
         let lost = [
             (self.lost_body, LOST_BODY),
@@ -247,31 +333,22 @@ impl Draft<'_> {
             .filter(|(lost, _)| *lost)
             .map(|(_, name)| name.to_owned());
         exchange.degraded = Some(lost.collect()).filter(|lost: &Vec<String>| !lost.is_empty());
-        (exchange, self.held)
+        Made {
+            exchange,
+            held: self.held,
+            session,
+            messages,
+            response_id,
+        }
     }
 }
 
-fn failed() -> RequestFacts {
-    RequestFacts {
-        parse_status: ParseStatus::Failed,
-        ..RequestFacts::default()
+/// Takes the blobs out of a request and lets their bytes go.
+fn take_blobs(exchange: &mut Exchange) {
+    blob::keep_once(exchange, &mut HashSet::new());
+    for blob in exchange.request_blobs.iter_mut().flatten() {
+        blob.data = None;
     }
-}
-
-fn put_parameters(exchange: &mut Exchange, facts: &RequestFacts) {
-    exchange.parse_status = facts.parse_status;
-    exchange.model.clone_from(&facts.model);
-    exchange.stream = facts.stream;
-    exchange.max_tokens = facts.max_tokens;
-    exchange.min_tokens = facts.min_tokens;
-    exchange.temperature = facts.temperature;
-    exchange.top_p = facts.top_p;
-    exchange.n = facts.n;
-    exchange.stop.clone_from(&facts.stop);
-    exchange.ignore_eos = facts.ignore_eos;
-    exchange.seed = facts.seed;
-    exchange.response_format.clone_from(&facts.response_format);
-    exchange.tool_count = facts.tool_count;
 }
 
 /// Without what the body says: a body that was given up, or no answer at all.
@@ -303,88 +380,36 @@ fn whole(body: &[u8], end_us: Option<i64>) -> Mark {
     }
 }
 
-fn read(
-    dialect: Dialect,
-    head: &ResponseHead,
-    marks: &[Mark],
-    body: &[u8],
-    end: BodyEnd,
-) -> ResponseFacts {
-    let (content_type, coding) = (
-        head.content_type.as_deref(),
-        head.content_encoding.as_deref(),
-    );
-    let mut reader = ResponseReader::new(dialect, head.status, content_type, coding);
-    let mut rest = body;
-    for mark in marks {
-        let length = usize::try_from(mark.bytes)
-            .unwrap_or(usize::MAX)
-            .min(rest.len());
-        let (frame, after) = rest.split_at(length);
-        reader.push(mark.at_us, frame);
-        rest = after;
-    }
-    reader.finish(end)
-}
-
-fn put_facts(exchange: &mut Exchange, facts: ResponseFacts, timed: bool) {
-    exchange.outcome = facts.outcome;
-    exchange.parse_status = worse(exchange.parse_status, facts.parse_status);
-    exchange.input_tokens = facts.input_tokens;
-    exchange.input_tokens_source = facts.input_tokens_source;
-    exchange.output_tokens = facts.output_tokens;
-    exchange.output_tokens_source = facts.output_tokens_source;
-    exchange.cached_tokens = facts.cached_tokens;
-    exchange.cached_tokens_source = facts.cached_tokens_source;
-    exchange.reasoning_tokens = facts.reasoning_tokens;
-    exchange.reasoning_tokens_source = facts.reasoning_tokens_source;
-    exchange.error_code = facts.error_code;
-    exchange.error_type = facts.error_type;
-    exchange.response_id = facts.response_id;
-    if !facts.finish_reasons.is_empty() {
-        let reasons = facts
-            .finish_reasons
-            .into_iter()
-            .map(Option::unwrap_or_default);
-        exchange.finish_reasons = Some(reasons.collect());
-    }
-    if !timed {
-        return;
-    }
-    exchange.first_token_us = facts.first_token_us;
-    exchange.first_output_us = facts.first_output_us;
-    // An answer that is one document has a last token and no first: nobody saw when it came.
-    exchange.last_token_us = facts.last_token_us;
-    if !facts.token_event_offsets_us.is_empty() {
-        exchange.token_event_offsets_us = Some(facts.token_event_offsets_us);
-        let several = facts.token_event_choices.iter().any(|choice| *choice != 0);
-        exchange.token_event_choices = several.then_some(facts.token_event_choices);
-    }
-}
-
-/// One word for both bodies: the worse of the two; a body that there was nothing to read off says
-/// nothing.
-fn worse(one: ParseStatus, other: ParseStatus) -> ParseStatus {
-    let rank = |status: &ParseStatus| match status {
-        ParseStatus::NotApplicable => 0,
-        ParseStatus::Ok => 1,
-        ParseStatus::Partial => 2,
-        ParseStatus::Failed => 3,
-    };
-    if rank(&one) >= rank(&other) {
-        one
-    } else {
-        other
-    }
-}
-
-fn scrub(exchange: &mut Exchange, credentials: &Credentials, body: &mut [u8]) {
-    credentials.scrub(body);
-    for text in [&mut exchange.error_code, &mut exchange.error_type]
-        .into_iter()
-        .flatten()
-    {
+/// What an answer said about itself.
+fn scrub_facts(exchange: &mut Exchange, credentials: &Credentials) {
+    let texts = [
+        &mut exchange.error_code,
+        &mut exchange.error_type,
+        &mut exchange.response_id,
+    ];
+    let reasons = exchange.finish_reasons.iter_mut().flatten();
+    for text in texts.into_iter().flatten().chain(reasons) {
         credentials.scrub_text(text);
+    }
+}
+
+/// Headers are kept by their names; a client may have put its secret where none belongs.
+fn scrub_headers(exchange: &mut Exchange, credentials: &Credentials) {
+    let headers = exchange.request_headers.iter_mut();
+    for field in headers.chain(&mut exchange.response_headers) {
+        credentials.scrub_text(&mut field.value);
+    }
+}
+
+fn scrub_request(exchange: &mut Exchange, credentials: &Credentials) {
+    scrub_headers(exchange, credentials);
+    credentials.scrub_text(&mut exchange.path);
+    let keys = [&mut exchange.session_key, &mut exchange.parent_session_key];
+    for key in keys.into_iter().flatten() {
+        // Sessions that a secret names stay apart.
+        if credentials.are_in(key) {
+            *key = content_id(key.as_bytes());
+        }
     }
 }
 

@@ -94,6 +94,19 @@ fn secrets_of_the_query_are_overwritten_as_sent_and_as_read() {
 }
 
 #[test]
+fn basic_credentials_are_overwritten_as_read() {
+    let mut headers = HeaderMap::new();
+    // ada.lovelace:analytical-engine
+    let sent = "basic YWRhLmxvdmVsYWNlOmFuYWx5dGljYWwtZW5naW5l";
+    headers.append("authorization", HeaderValue::from_static(sent));
+    let credentials = Credentials::of(&headers, &http::Uri::default());
+    let mut body = b"no ada.lovelace with analytical-engine".to_vec();
+    credentials.scrub(&mut body);
+    assert_eq!(body, b"no ************ with *****************");
+    assert!(credentials.are_in("x ada.lovelace") && !credentials.are_in("ada"));
+}
+
+#[test]
 fn a_session_token_is_kept_as_a_hash() {
     let mut headers = HeaderMap::new();
     headers.append(SESSION_TOKEN, HeaderValue::from_static("token-canary"));

@@ -24,8 +24,11 @@ fn written(frames: &[Frame]) -> Vec<u8> {
 fn head() -> Vec<u8> {
     let head = spool::head(&Head {
         opened: anchor(),
-        config_digest: "d".to_owned(),
-        redaction_profile: "r".to_owned(),
+        terms: spool::Terms {
+            config_digest: "d".to_owned(),
+            redaction_profile: "r".to_owned(),
+            ..spool::Terms::default()
+        },
         tool_version: "0".to_owned(),
     });
     [spool::MAGIC.to_vec(), written(&[head.unwrap()])].concat()

@@ -38,8 +38,11 @@ fn head() -> Head {
             wall_us: 5,
             mono_us: 1,
         },
-        config_digest: "d".to_owned(),
-        redaction_profile: "r".to_owned(),
+        terms: Terms {
+            config_digest: "d".to_owned(),
+            redaction_profile: "r".to_owned(),
+            ..Terms::default()
+        },
         tool_version: "0".to_owned(),
     }
 }

@@ -150,7 +150,7 @@ impl Stage {
                 prefix: "p-1".to_owned(),
                 next: 1,
             },
-            config_digest: "digest".to_owned(),
+            terms: crate::spool::Terms::default(),
         };
         let writer = Writer::start(
             &recorder,

@@ -15,6 +15,9 @@ pub const PROXY_CONFIG_DIGEST: &str = "proxy_config_digest";
 pub const SAMPLING_RATE: &str = "sampling_rate";
 /// Salt of the session hash that decides.
 pub const SAMPLING_SALT: &str = "sampling_salt";
+/// Names the key of the hashes that stand in for text, so that captures can be told to compare;
+/// never the key. Absent: no text was hashed.
+pub const DIGEST_KEY_FINGERPRINT: &str = "digest_key_fingerprint";
 /// Name of the redaction profile.
 pub const REDACTION_PROFILE: &str = "redaction_profile";
 /// What an importer could not carry over, as a JSON list of sentences.
@@ -33,6 +36,7 @@ pub struct Footer {
     pub proxy_config_digest: Option<String>,
     pub sampling_rate: Option<f64>,
     pub sampling_salt: Option<String>,
+    pub digest_key_fingerprint: Option<String>,
     pub redaction_profile: Option<String>,
     pub import_losses: Vec<String>,
     pub clock_resolution_us: Option<i64>,
@@ -66,6 +70,7 @@ impl Footer {
             self.sampling_rate.map(|rate| rate.to_string()),
         );
         put(SAMPLING_SALT, self.sampling_salt.clone());
+        put(DIGEST_KEY_FINGERPRINT, self.digest_key_fingerprint.clone());
         put(REDACTION_PROFILE, self.redaction_profile.clone());
         if !self.import_losses.is_empty() {
             put(
@@ -97,6 +102,7 @@ impl Footer {
             proxy_config_digest: pairs.get(PROXY_CONFIG_DIGEST).cloned(),
             sampling_rate: json(pairs, SAMPLING_RATE),
             sampling_salt: pairs.get(SAMPLING_SALT).cloned(),
+            digest_key_fingerprint: pairs.get(DIGEST_KEY_FINGERPRINT).cloned(),
             redaction_profile: pairs.get(REDACTION_PROFILE).cloned(),
             import_losses: json(pairs, IMPORT_LOSSES).unwrap_or_default(),
             clock_resolution_us: json(pairs, CLOCK_RESOLUTION_US),

@@ -103,13 +103,22 @@ pub const COLUMNS: &[Column] = &[
         Kind::Headers,
         "allow-listed request headers, in wire order",
     ),
-    o("request_body", Kind::Bytes, "bytes as sent"),
+    o(
+        "request_body",
+        Kind::Bytes,
+        "bytes as sent; where `request_blobs` is not NULL, with a reference in the place of each blob",
+    ),
     o(
         "request_bytes",
         Kind::Int64,
         "length of the request body, also where the body was given up",
     ),
     o("request_encoding", Kind::Text, "its content-encoding"),
+    o(
+        "request_blobs",
+        Kind::Blobs,
+        "what was taken out of `request_body`, in order; NULL when nothing was",
+    ),
     o(
         "max_tokens",
         Kind::Int64,
@@ -221,7 +230,27 @@ pub const COLUMNS: &[Column] = &[
     o(
         "segments",
         Kind::Segments,
-        "stands in for text under the content policy `digest`",
+        "stands in for text under the content policy `digest`: role, length and chain hash of each message",
+    ),
+    o(
+        "segment_hashes",
+        Kind::UInt64List,
+        "keyed hash of the identity of each of `segments` by itself: equal where two are the same message",
+    ),
+    o(
+        "text_block_bytes",
+        Kind::Int32,
+        "bytes in a block of `text_block_hashes`",
+    ),
+    o(
+        "text_block_hashes",
+        Kind::UInt64List,
+        "keyed chain hashes of the text of `segments` by blocks of bytes; the last may be partial",
+    ),
+    o(
+        "answer_hash",
+        Kind::UInt64,
+        "keyed hash of the identity of the answer, as a client appends it to its history",
     ),
     o(
         "session_key",

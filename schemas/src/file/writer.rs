@@ -215,13 +215,18 @@ fn properties(columns: &[Column], key: Option<&Key>) -> Result<WriterProperties,
         builder = builder.with_file_encryption_properties(key.encryption()?);
     }
     for column in columns {
-        let path = ColumnPath::from(column.name);
+        let path = match column.kind {
+            Kind::Bytes => ColumnPath::from(column.name),
+            Kind::Blobs => {
+                let leaf = [column.name, "list", "item", "data"];
+                ColumnPath::new(leaf.map(str::to_owned).to_vec())
+            }
+            _ => continue,
+        };
         // Bodies are wide and unique: a dictionary or page statistics would copy them (apache/arrow-rs#4973).
-        if column.kind == Kind::Bytes {
-            builder = builder
-                .set_column_dictionary_enabled(path.clone(), false)
-                .set_column_statistics_enabled(path, EnabledStatistics::None);
-        }
+        builder = builder
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_statistics_enabled(path, EnabledStatistics::None);
     }
     Ok(builder.build())
 }

@@ -5,9 +5,10 @@
 //! - a line and an event of [`LINE_BYTES_MAX`](super::sse::LINE_BYTES_MAX), 16 MiB each, or a
 //!   JSON body of 32 MiB: 32 MiB;
 //! - its texts: 32 MiB;
-//! - 1,048,576 token events of 8 + 4 bytes: 12 MiB.
+//! - 1,048,576 token events of 8 + 4 bytes: 12 MiB;
+//! - of a coded one, what one frame unpacks to: 64 MiB, and a window of 16 MiB.
 //!
-//! Together 76 MiB for a hostile answer; an ordinary one takes some kilobytes. Past a bound facts
+//! Together 156 MiB for a hostile answer; an ordinary one takes some kilobytes. Past a bound facts
 //! are lost, the answer is [`Partial`](crate::capture::ParseStatus::Partial), and reading goes on.
 
 /// Choices of one answer. OpenAI allows an `n` of 128.
@@ -21,6 +22,10 @@ pub const JSON_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes of all texts, reasoning and arguments of one answer.
 pub const TEXT_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes that a coded body may unpack to. Honest JSON packs to a tenth or more, so that it is 16 MiB
+/// and more as sent; a body of 64 KiB can be made to say as much.
+pub const DECODED_BYTES_MAX: usize = 64 << 20;
 
 /// Token events whose times are kept.
 pub const TOKEN_EVENTS_MAX: usize = 1 << 20;

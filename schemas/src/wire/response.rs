@@ -1,5 +1,6 @@
 //! What came back, when, and how it ended.
 
+use super::coding::Decoder;
 use super::limits::AnswerLimits;
 use super::{Dialect, ResponseFacts, ndjson, sse};
 use crate::capture::ParseStatus;
@@ -33,6 +34,7 @@ use sniff::{Kind, Sniffer};
 #[derive(Debug)]
 pub struct ResponseReader {
     status: u16,
+    coding: Option<Decoder>,
     body: Body,
     answer: Answer,
     json_bytes_max: usize,
@@ -74,10 +76,11 @@ impl ResponseReader {
         content_type: Option<&str>,
         content_encoding: Option<&str>,
     ) -> Self {
+        let coding = Decoder::new(content_encoding).ok();
         let body = match dialect {
             Dialect::Trace | Dialect::Unknown => Body::Opaque(ParseStatus::NotApplicable),
             _ if !outcome::has_answer(status) => Body::Opaque(ParseStatus::NotApplicable),
-            _ if is_encoded(content_encoding) => Body::Opaque(ParseStatus::Failed),
+            _ if coding.is_none() => Body::Opaque(ParseStatus::Failed),
             _ => {
                 let streams_lines = dialect.streams_lines() && status < 400;
                 Body::Unknown(Sniffer::new(content_type, streams_lines))
@@ -85,6 +88,8 @@ impl ResponseReader {
         };
         Self {
             status,
+            // What is not read is not unpacked.
+            coding: coding.filter(|_| !matches!(body, Body::Opaque(_))),
             body,
             answer: Answer::new(dialect, limits),
             json_bytes_max: limits.json_bytes_max,
@@ -94,6 +99,22 @@ impl ResponseReader {
 
     /// Takes the bytes of one read, and when it was.
     pub fn push(&mut self, at_us: i64, bytes: &[u8]) {
+        let Some(coding) = &mut self.coding else {
+            return;
+        };
+        match coding.push(bytes) {
+            Ok(bytes) => self.sniff(at_us, &bytes),
+            // Its label is wrong, or it says more than is read. How much of it comes out before that
+            // shows depends on how it was cut, so nothing of it is told.
+            Err(_) => {
+                self.coding = None;
+                self.body = Body::Opaque(ParseStatus::Failed);
+                self.answer = Answer::new(self.answer.dialect(), AnswerLimits::default());
+            }
+        }
+    }
+
+    fn sniff(&mut self, at_us: i64, bytes: &[u8]) {
         if let Body::Unknown(sniffer) = &mut self.body {
             let Some((kind, start)) = sniffer.push(bytes) else {
                 return;
@@ -189,14 +210,6 @@ impl ResponseReader {
         facts.parse_status = parse_status;
         facts
     }
-}
-
-fn is_encoded(content_encoding: Option<&str>) -> bool {
-    content_encoding.is_some_and(|encoding| {
-        !encoding
-            .split(',')
-            .all(|one| matches!(one.trim(), "" | "identity"))
-    })
 }
 
 /// What to say about a body that is neither events nor JSON. A gateway's error page is no failure

@@ -107,6 +107,7 @@ impl<'a> Maker<'a> {
 
     fn make(&self, at: usize, turn: &Turn, exchange: &Exchange) -> Option<Made> {
         let body = reading::plain_body(exchange)?;
+        let body = body.as_ref();
         let dialect = Dialect::from_name(&exchange.dialect);
         let mut notes = Notes::default();
         let mut prompt = match &self.synthetic {
