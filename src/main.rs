@@ -49,6 +49,8 @@ enum Verb {
     Verify(truetape_compiler::cli::VerifyArgs),
     /// Say where two captures, sets or runs differ.
     Diff(truetape_compiler::cli::DiffArgs),
+    /// Ship sealed segments to an object store, beside a recorder.
+    Ship(truetape_compiler::cli::ShipArgs),
     /// Replay a set against a target.
     Replay(truetape_replay::cli::ReplayArgs),
     /// Print the fidelity report of runs.
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Verb::Inspect(args) => blamed(truetape_compiler::inspect::run(args)),
         Verb::Verify(args) => blamed(truetape_compiler::verify::run(args)),
         Verb::Diff(args) => blamed(truetape_compiler::diff::run(args)),
+        Verb::Ship(args) => blamed(truetape_compiler::ship::run(args)),
         Verb::Replay(args) => blamed(truetape_replay::run(args)),
         Verb::Report(args) => blamed(truetape_replay::report::run(args)),
         Verb::Stub(args) => blamed(truetape_stub::run(args)),

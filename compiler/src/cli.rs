@@ -1,8 +1,11 @@
 //! What can be typed: the arguments of each verb.
 
 use crate::talk::OutputFormat;
+use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A format that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -41,7 +44,7 @@ pub struct ImportArgs {
 /// Prints what a capture, a set or a run is made of.
 #[derive(Clone, Debug, Args)]
 pub struct ProfileArgs {
-    /// Captures (directories or files), a set (a directory, or name@tag), or a run.
+    /// Captures (directories, files or URLs), a set (a directory, or name@tag), or a run.
     #[arg(required = true)]
     pub paths: Vec<String>,
     /// Directory of sets, for name@tag.
@@ -67,7 +70,7 @@ pub struct ProfileArgs {
 /// Compiles captures into a replay set.
 #[derive(Clone, Debug, Args)]
 pub struct CompileArgs {
-    /// Captures: directories of Parquet segments, or single segments.
+    /// Captures: directories of Parquet segments, single segments, or URLs of either.
     #[arg(required = true)]
     pub captures: Vec<PathBuf>,
     /// What to make of them (TOML; see `examples/recipe.toml`).
@@ -126,7 +129,7 @@ pub struct ExportArgs {
 /// Shows what a file or directory of ours is.
 #[derive(Clone, Debug, Args)]
 pub struct InspectArgs {
-    /// A capture, a segment, a set (a directory, or name@tag), or a run.
+    /// A capture or a segment (a path or a URL), a set (a directory, or name@tag), or a run.
     pub path: String,
     /// Directory of sets, for name@tag.
     #[arg(long, env = "TRUETAPE_STORE")]
@@ -139,7 +142,7 @@ pub struct InspectArgs {
 /// Checks that a capture, a set or a run is whole and true to itself.
 #[derive(Clone, Debug, Args)]
 pub struct VerifyArgs {
-    /// A capture, a segment, a set (a directory, or name@tag), or a run.
+    /// A capture or a segment (a path or a URL), a set (a directory, or name@tag), or a run.
     pub path: String,
     /// Directory of sets, for name@tag.
     #[arg(long, env = "TRUETAPE_STORE")]
@@ -160,6 +163,46 @@ pub struct DiffArgs {
     #[arg(long, env = "TRUETAPE_STORE")]
     pub store: Option<PathBuf>,
     /// How to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: OutputFormat,
+}
+
+/// Ships sealed segments to an object store, beside a recorder.
+///
+/// Credentials and endpoints come from the environment: AWS_*, GOOGLE_*, AZURE_*.
+#[derive(Clone, Debug, Args)]
+pub struct ShipArgs {
+    /// The recorder's directory.
+    pub dir: PathBuf,
+    /// Where to: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, file:///folder.
+    pub url: String,
+    /// Ship what is there, and end.
+    #[arg(long)]
+    pub once: bool,
+    /// How often to look for new segments.
+    #[arg(long, env = "TRUETAPE_SHIP_EVERY", value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub every: Duration,
+    /// Keep the segments here after they were shipped.
+    #[arg(long, env = "TRUETAPE_SHIP_KEEP_LOCAL")]
+    pub keep_local: bool,
+    /// Bytes a second at most, on average, for what is sent.
+    #[arg(long, env = "TRUETAPE_SHIP_BANDWIDTH", value_name = "SIZE")]
+    pub bandwidth: Option<ByteSize>,
+    /// Segments at the same time; each holds 8 MiB or two.
+    #[arg(
+        long,
+        env = "TRUETAPE_SHIP_CONCURRENCY",
+        value_name = "N",
+        default_value_t = 2
+    )]
+    pub concurrency: usize,
+    /// Longest wait for the current part after a signal to stop.
+    #[arg(long, env = "TRUETAPE_SHIP_GRACE", value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub grace: Duration,
+    /// Serve /livez and /metrics here.
+    #[arg(long, env = "TRUETAPE_SHIP_ADMIN", value_name = "ADDR")]
+    pub admin: Option<SocketAddr>,
+    /// How to print what was shipped.
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
 }

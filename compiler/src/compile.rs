@@ -15,6 +15,7 @@
 use crate::cli::CompileArgs;
 use crate::error::Error;
 use crate::recipe::Recipe;
+use crate::source::Segments;
 use crate::talk::OutputFormat;
 use crate::{parallel, source, talk};
 use arrange::Arranged;
@@ -47,7 +48,7 @@ mod tokenize;
 /// What to compile, and how.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// Captures: directories of Parquet segments, or single segments.
+    /// Captures: directories of Parquet segments, single segments, or URLs of either.
     pub captures: Vec<PathBuf>,
     /// What to make of them.
     pub recipe: Recipe,
@@ -101,7 +102,7 @@ impl Prepared {
 
 /// Runs the stages that do not depend on a choice.
 pub(crate) fn prepare(
-    captures: &[Vec<PathBuf>],
+    captures: &[Segments],
     recipe: &Recipe,
     threads: usize,
 ) -> Result<Prepared, Error> {

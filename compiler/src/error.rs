@@ -16,6 +16,10 @@ pub enum Error {
     Config { subject: String, problem: String },
     #[error("{subject}: {problem}")]
     Data { subject: String, problem: String },
+    #[error("{subject}: {problem}")]
+    Target { subject: String, problem: String },
+    #[error("{subject}: {problem}")]
+    Cut { subject: String, problem: String },
     #[error("{subject}: {problem}; this is a bug of truetape, please report it")]
     Bug { subject: String, problem: String },
 }
@@ -45,6 +49,22 @@ impl Error {
         }
     }
 
+    /// A store that cannot be reached, or refuses what is needed.
+    pub(crate) fn target(subject: impl std::fmt::Display, problem: impl Into<String>) -> Self {
+        Self::Target {
+            subject: subject.to_string(),
+            problem: problem.into(),
+        }
+    }
+
+    /// Work that was cut short by its deadline.
+    pub(crate) fn cut(subject: impl std::fmt::Display, problem: impl Into<String>) -> Self {
+        Self::Cut {
+            subject: subject.to_string(),
+            problem: problem.into(),
+        }
+    }
+
     /// Something that cannot be, was.
     pub(crate) fn bug(subject: impl std::fmt::Display, problem: impl Into<String>) -> Self {
         Self::Bug {
@@ -66,6 +86,8 @@ impl Blamed for Error {
             Self::Usage { .. } => Blame::Usage,
             Self::Config { .. } => Blame::Config,
             Self::Data { .. } => Blame::Data,
+            Self::Target { .. } => Blame::Target,
+            Self::Cut { .. } => Blame::Drain,
             Self::Bug { .. } => Blame::Bug,
         }
     }

@@ -10,7 +10,9 @@
 //! 2. [`import`]: how a trace becomes a capture;
 //! 3. [`compile`]: the stages, one after the other;
 //! 4. [`profile`], [`inspect`], [`verify`], [`diff`]: looking at what there is;
-//! 5. [`export`]: other tools' formats.
+//! 5. [`export`]: other tools' formats;
+//! 6. [`objects`]: captures in object stores;
+//! 7. [`ship`]: sealed segments to a store, beside a recorder.
 
 pub mod cli;
 pub mod compile;
@@ -19,9 +21,11 @@ pub mod error;
 pub mod export;
 pub mod import;
 pub mod inspect;
+mod objects;
 mod parallel;
 pub mod profile;
 pub mod recipe;
+pub mod ship;
 pub mod source;
 pub mod talk;
 pub mod verify;

@@ -3,10 +3,10 @@
 use crate::cli::ProfileArgs;
 use crate::error::Error;
 use crate::recipe::Recipe;
-use crate::source::{Subject, subject};
+use crate::source::{Segments, Subject, subject};
 use crate::talk::{self, OutputFormat};
 use crate::{compile, parallel};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use truetape_fidelity::latency::instant_us;
 use truetape_fidelity::mix::MixSet;
 use truetape_fidelity::population::{Population, PopulationTurn};
@@ -79,7 +79,7 @@ fn population(
     in_store: Option<&Path>,
     options: &ProfileOptions,
 ) -> Result<(Population, Vec<String>), Error> {
-    let mut captures: Vec<Vec<PathBuf>> = Vec::new();
+    let mut captures: Vec<Segments> = Vec::new();
     let alone = references.len() == 1;
     for reference in references {
         match subject(reference, in_store)? {

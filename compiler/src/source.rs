@@ -1,27 +1,67 @@
 //! What a path names: a capture, a set or a run.
 
 use crate::error::Error;
+use crate::objects::{fetch, is_url};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use truetape_schemas::capture::footer::{CLOCK_RESOLUTION_US, Footer};
 use truetape_schemas::capture::{Exchange, SEGMENT_SUFFIX};
 use truetape_schemas::file::Reader;
 use truetape_schemas::ledger::Ledger;
 use truetape_schemas::{run, set};
 
+/// The segments of a capture, on this machine.
+#[derive(Clone, Debug, Default)]
+pub struct Segments {
+    paths: Vec<PathBuf>,
+    /// Those of a store are gone with the last user of its scratch folder.
+    _scratch: Option<Arc<tempfile::TempDir>>,
+}
+
+impl Segments {
+    /// Segments that were fetched into a scratch folder.
+    pub(crate) fn fetched(paths: Vec<PathBuf>, scratch: tempfile::TempDir) -> Self {
+        Self {
+            paths,
+            _scratch: Some(Arc::new(scratch)),
+        }
+    }
+}
+
+impl From<Vec<PathBuf>> for Segments {
+    fn from(paths: Vec<PathBuf>) -> Self {
+        Self {
+            paths,
+            _scratch: None,
+        }
+    }
+}
+
+impl std::ops::Deref for Segments {
+    type Target = [PathBuf];
+
+    fn deref(&self) -> &[PathBuf] {
+        &self.paths
+    }
+}
+
 /// What a path names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Subject {
     /// A capture: its segments, ordered by name.
-    Capture(Vec<PathBuf>),
+    Capture(Segments),
     /// The directory of a set.
     Set(PathBuf),
     /// The directory of a run.
     Run(PathBuf),
 }
 
-/// Finds out what a path, or a reference as `name@tag`, names.
+/// Finds out what a path, a reference as `name@tag`, or the URL of a capture names.
 pub fn subject(reference: &str, store: Option<&Path>) -> Result<Subject, Error> {
+    if is_url(reference) {
+        return fetch::fetch(reference).map(Subject::Capture);
+    }
     let path = Path::new(reference);
     if is_dir(path)? {
         if is_file(&path.join(set::store::MANIFEST))? {
@@ -32,22 +72,25 @@ pub fn subject(reference: &str, store: Option<&Path>) -> Result<Subject, Error> 
         }
         let segments = segments(path)?;
         if !segments.is_empty() {
-            return Ok(Subject::Capture(segments));
+            return Ok(Subject::Capture(segments.into()));
         }
         // A name in a store is a directory too: `store/chat` means `store/chat@latest`.
         if !is_file(&path.join(set::store::TAGS))? {
             return Err(no_segments(path));
         }
     } else if is_file(path)? {
-        return Ok(Subject::Capture(vec![path.to_owned()]));
+        return Ok(Subject::Capture(vec![path.to_owned()].into()));
     }
     Ok(Subject::Set(set::store::resolve(reference, store)?))
 }
 
-/// The segments of a capture: a directory of them, or one.
-pub fn capture(path: &Path) -> Result<Vec<PathBuf>, Error> {
+/// The segments of a capture: a directory of them, or one, or what a URL names.
+pub fn capture(path: &Path) -> Result<Segments, Error> {
+    if let Some(url) = path.to_str().filter(|text| is_url(text)) {
+        return fetch::fetch(url);
+    }
     if is_file(path)? {
-        return Ok(vec![path.to_owned()]);
+        return Ok(vec![path.to_owned()].into());
     }
     for (marker, what) in [(set::store::MANIFEST, "a set"), (run::RUN, "a run")] {
         if is_file(&path.join(marker))? {
@@ -59,7 +102,7 @@ pub fn capture(path: &Path) -> Result<Vec<PathBuf>, Error> {
     if segments.is_empty() {
         Err(no_segments(path))
     } else {
-        Ok(segments)
+        Ok(segments.into())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`round_trip`] (capture, set, run, and back), [`transparency`] (P1),
 //! [`determinism`],
-//! [`crash`] (P3), [`privacy`] (P4), [`shutdown`], [`demo`], [`formats`], [`exit_codes`], [`readme`].
+//! [`crash`] (P3), [`ship`], [`privacy`] (P4), [`shutdown`], [`demo`], [`formats`], [`exit_codes`], [`readme`].
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod canaries;
@@ -16,6 +16,7 @@ mod readme;
 mod round_trip;
 #[path = "../cases/server.rs"]
 mod server;
+mod ship;
 mod shutdown;
 mod support;
 mod transparency;

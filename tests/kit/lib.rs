@@ -7,7 +7,7 @@
 //! 3. [`client`]: a client that notes when every byte came and how the answer ended;
 //! 4. [`authority`], [`tls`]: certificates made for the test, and both ends of TLS;
 //! 5. [`process`]: one of our binaries, awaited by its log and killed on drop;
-//! 6. [`capture`]: the rows a directory holds;
+//! 6. [`capture`]: the rows a directory holds; [`s3`]: an object store that fails when told to;
 //! 7. [`trace`]: seeded traffic whose sessions, lengths and sharing are known;
 //! 8. [`shared`]: public traces and cases beside the repository;
 //! 9. [`tempdir`]: scratch folders that stay when asked;
@@ -27,6 +27,7 @@ pub mod client;
 pub mod eval;
 pub mod http1;
 pub mod process;
+pub mod s3;
 pub mod shared;
 pub mod talk;
 pub mod tempdir;

@@ -52,6 +52,7 @@ const UNREACHABLE: &[(&str, &[&str])] = &[
             "tokenizers",
             "datafusion",
             "object_store",
+            "reqwest",
             "openssl",
         ],
     ),

@@ -5,7 +5,7 @@ use super::reading;
 use super::row::{Name, Names, Row, row};
 use crate::error::Error;
 use crate::parallel;
-use crate::source::{self, Footers};
+use crate::source::{self, Footers, Segments};
 use crate::talk::Progress;
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Secret {
 const SECRET_CONTEXT: &str = "truetape 2026 content secret v1";
 
 /// Reads captures.
-pub(crate) fn ingest(captures: &[Vec<PathBuf>], threads: usize) -> Result<Ingested, Error> {
+pub(crate) fn ingest(captures: &[Segments], threads: usize) -> Result<Ingested, Error> {
     let mut ingest = Ingest {
         threads,
         ..Ingest::default()

@@ -1,0 +1,489 @@
+//! An object store in this process that speaks as much of S3 as a shipper asks for, and that can be
+//! slow, refuse, cut and lie.
+
+use crate::http1::Head;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// The one bucket there is.
+pub const BUCKET: &str = "tapes";
+
+/// What goes wrong with one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// It is answered with this status and error code, and has no effect.
+    Status(u16, &'static str),
+    /// The connection is reset in the middle of its body, and it has no effect.
+    Reset,
+    /// It has its effect, and the connection is closed before the answer.
+    Unanswered,
+    /// Half of the answer's body is sent, and the connection closed.
+    Truncated,
+    /// One bit of the answer's body is another.
+    Corrupt,
+    /// It is answered after this long.
+    Slow(Duration),
+}
+
+/// A request, before it has an effect.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Its method.
+    pub method: String,
+    /// Its path and query, as sent.
+    pub target: String,
+    /// Its head.
+    pub head: Head,
+}
+
+type Rule = Box<dyn FnMut(&Asked) -> Fault + Send>;
+
+struct State {
+    objects: Mutex<BTreeMap<String, Vec<u8>>>,
+    uploads: Mutex<BTreeMap<String, Upload>>,
+    asked: Mutex<Vec<Asked>>,
+    overwritten: Mutex<Vec<String>>,
+    rule: Mutex<Rule>,
+    ended: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Upload {
+    key: String,
+    parts: BTreeMap<u32, Vec<u8>>,
+}
+
+/// A running store; it ends when dropped.
+pub struct FakeS3 {
+    addr: SocketAddr,
+    state: Arc<State>,
+}
+
+impl std::fmt::Debug for FakeS3 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("FakeS3").field(&self.addr).finish()
+    }
+}
+
+impl FakeS3 {
+    /// Starts a store whose requests go wrong by a rule.
+    pub fn start(rule: impl FnMut(&Asked) -> Fault + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let addr = listener.local_addr().expect("an address");
+        let state = Arc::new(State {
+            objects: Mutex::default(),
+            uploads: Mutex::default(),
+            asked: Mutex::default(),
+            overwritten: Mutex::default(),
+            rule: Mutex::new(Box::new(rule)),
+            ended: AtomicBool::new(false),
+        });
+        let serving = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if serving.ended.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (Ok(stream), state) = (stream, Arc::clone(&serving)) else {
+                    return;
+                };
+                std::thread::spawn(move || serve(stream, &state));
+            }
+        });
+        Self { addr, state }
+    }
+
+    /// The variables that lead a client here, and nowhere else.
+    pub fn env(&self) -> Vec<(String, String)> {
+        env(&format!("http://{}", self.addr))
+    }
+
+    /// Requests go wrong by another rule from now on.
+    pub fn set_rule(&self, rule: impl FnMut(&Asked) -> Fault + Send + 'static) {
+        *lock(&self.state.rule) = Box::new(rule);
+    }
+
+    /// Every object, by key.
+    pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
+        lock(&self.state.objects).clone()
+    }
+
+    /// Puts an object there.
+    pub fn put(&self, key: &str, bytes: &[u8]) {
+        lock(&self.state.objects).insert(key.to_owned(), bytes.to_vec());
+    }
+
+    /// Parts of uploads that were neither completed nor aborted.
+    pub fn parts_left(&self) -> usize {
+        lock(&self.state.uploads)
+            .values()
+            .map(|upload| upload.parts.len())
+            .sum()
+    }
+
+    /// Every request so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        lock(&self.state.asked).clone()
+    }
+
+    /// Keys that were written over.
+    pub fn overwritten(&self) -> Vec<String> {
+        lock(&self.state.overwritten).clone()
+    }
+}
+
+impl Drop for FakeS3 {
+    fn drop(&mut self) {
+        self.state.ended.store(true, Ordering::Relaxed);
+        // Wakes the thread that accepts.
+        drop(TcpStream::connect(self.addr));
+    }
+}
+
+/// The variables that lead a client of S3 to an endpoint.
+pub fn env(endpoint: &str) -> Vec<(String, String)> {
+    [
+        ("AWS_ENDPOINT", endpoint),
+        ("AWS_ALLOW_HTTP", "true"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+        ("AWS_REGION", "us-east-1"),
+        ("NO_PROXY", "127.0.0.1"),
+        ("no_proxy", "127.0.0.1"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no panics")
+}
+
+struct Answer {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn of(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: body.into(),
+        }
+    }
+
+    fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    fn error(status: u16, code: &str) -> Self {
+        Self::of(
+            status,
+            format!("<Error><Code>{code}</Code><Message>{code}</Message></Error>"),
+        )
+    }
+}
+
+fn serve(mut stream: TcpStream, state: &State) {
+    let mut bytes = Vec::new();
+    loop {
+        let Some((head, length)) = read_head(&mut stream, &mut bytes) else {
+            return;
+        };
+        let mut words = head.start.split(' ').skip(1);
+        let asked = Asked {
+            method: head.method().to_owned(),
+            target: words.next().unwrap_or_default().to_owned(),
+            head,
+        };
+        let fault = lock(&state.rule)(&asked);
+        lock(&state.asked).push(asked.clone());
+        if fault == Fault::Reset {
+            reset(&mut stream, length);
+            return;
+        }
+        let Some(body) = read_body(&mut stream, &mut bytes, length) else {
+            return;
+        };
+        let answer = match fault {
+            Fault::Status(status, code) => Answer::error(status, code),
+            Fault::Slow(wait) => {
+                std::thread::sleep(wait);
+                handle(state, &asked, body)
+            }
+            _ => handle(state, &asked, body),
+        };
+        if fault == Fault::Unanswered || !send(&mut stream, &asked, answer, fault) {
+            return;
+        }
+    }
+}
+
+fn read_head(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<(Head, usize)> {
+    loop {
+        if let Some((head, used)) = Head::split(bytes) {
+            bytes.drain(..used);
+            let length = head
+                .value("content-length")
+                .and_then(|text| text.parse().ok());
+            return Some((head, length.unwrap_or(0)));
+        }
+        fill(stream, bytes)?;
+    }
+}
+
+fn read_body(stream: &mut TcpStream, bytes: &mut Vec<u8>, length: usize) -> Option<Vec<u8>> {
+    while bytes.len() < length {
+        fill(stream, bytes)?;
+    }
+    Some(bytes.drain(..length).collect())
+}
+
+fn fill(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<()> {
+    let mut buffer = vec![0; 64 << 10];
+    let read = stream.read(&mut buffer).ok().filter(|read| *read > 0)?;
+    bytes.extend_from_slice(&buffer[..read]);
+    Some(())
+}
+
+/// Reads some of the body, and resets the connection.
+fn reset(stream: &mut TcpStream, length: usize) {
+    let mut some = vec![0; (length / 2).clamp(1, 64 << 10)];
+    if length > 0 {
+        stream.read(&mut some).ok();
+    }
+    let socket = socket2::SockRef::from(stream);
+    socket.set_linger(Some(Duration::ZERO)).ok();
+}
+
+fn send(stream: &mut TcpStream, asked: &Asked, mut answer: Answer, fault: Fault) -> bool {
+    let mut head = format!("HTTP/1.1 {} x\r\n", answer.status);
+    let bodyless = asked.method == "HEAD" || answer.status == 204;
+    let mut has_length = false;
+    for (name, value) in &answer.headers {
+        has_length |= *name == "Content-Length";
+        write!(head, "{name}: {value}\r\n").expect("a string");
+    }
+    if !has_length && answer.status != 204 {
+        write!(head, "Content-Length: {}\r\n", answer.body.len()).expect("a string");
+    }
+    head.push_str("\r\n");
+    let mut keep = true;
+    match fault {
+        Fault::Truncated => {
+            answer.body.truncate(answer.body.len() / 2);
+            keep = false;
+        }
+        Fault::Corrupt => answer.body.iter_mut().take(1).for_each(|byte| *byte ^= 1),
+        _ => {}
+    }
+    if bodyless {
+        answer.body.clear();
+    }
+    let sent = stream
+        .write_all(head.as_bytes())
+        .and_then(|()| stream.write_all(&answer.body));
+    sent.is_ok() && keep
+}
+
+fn handle(state: &State, asked: &Asked, body: Vec<u8>) -> Answer {
+    let (path, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
+    let path = decoded(path.trim_start_matches('/'));
+    let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
+    if bucket != BUCKET {
+        return Answer::error(404, "NoSuchBucket");
+    }
+    let query = |name: &str| {
+        let pairs = query
+            .split('&')
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        pairs
+            .filter(|(n, _)| *n == name)
+            .map(|(_, value)| decoded(value))
+            .next()
+    };
+    let upload = query("uploadId");
+    match (asked.method.as_str(), upload) {
+        ("GET", _) if key.is_empty() => list(state, &query("prefix").unwrap_or_default()),
+        ("POST", _) if query("delete").is_some() => delete(state, &body),
+        ("POST", None) if query("uploads").is_some() => begin(state, key),
+        ("PUT", Some(id)) => {
+            let number = query("partNumber").and_then(|text| text.parse().ok());
+            part(state, asked, &id, number.unwrap_or(0), body)
+        }
+        ("POST", Some(id)) => complete(state, asked, &id),
+        ("DELETE", Some(id)) => match lock(&state.uploads).remove(&id) {
+            Some(_) => Answer::of(204, ""),
+            None => Answer::error(404, "NoSuchUpload"),
+        },
+        ("PUT", None) => create(state, asked, key, body),
+        ("GET" | "HEAD", _) => get(state, asked, key),
+        _ => Answer::error(501, "NotImplemented"),
+    }
+}
+
+/// Keys in listings and paths have no other characters than these in the tests that use it.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let coded = hex.and_then(|two| u8::from_str_radix(two, 16).ok());
+        match (first, coded) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn etag(bytes: &[u8]) -> String {
+    let sum = bytes.iter().fold(bytes.len() as u64, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u64::from(*byte))
+    });
+    format!("\"{sum:016x}\"")
+}
+
+fn create(state: &State, asked: &Asked, key: &str, body: Vec<u8>) -> Answer {
+    let mut objects = lock(&state.objects);
+    if objects.contains_key(key) {
+        if asked.head.value("if-none-match") == Some("*") {
+            return Answer::error(412, "PreconditionFailed");
+        }
+        lock(&state.overwritten).push(key.to_owned());
+    }
+    let answer = Answer::of(200, "").with("ETag", etag(&body));
+    objects.insert(key.to_owned(), body);
+    answer
+}
+
+fn begin(state: &State, key: &str) -> Answer {
+    let mut uploads = lock(&state.uploads);
+    let id = format!("upload-{}", lock(&state.asked).len());
+    let xml = format!(
+        "<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
+    );
+    let upload = Upload {
+        key: key.to_owned(),
+        parts: BTreeMap::new(),
+    };
+    uploads.insert(id, upload);
+    Answer::of(200, xml)
+}
+
+fn part(state: &State, asked: &Asked, id: &str, number: u32, body: Vec<u8>) -> Answer {
+    let copied = match asked.head.value("x-amz-copy-source") {
+        None => None,
+        Some(source) => {
+            let source = decoded(source.trim_start_matches('/'));
+            let key = source.split_once('/').map(|(_, key)| key.to_owned());
+            match lock(&state.objects).get(&key.unwrap_or_default()) {
+                Some(bytes) => Some(bytes.clone()),
+                None => return Answer::error(404, "NoSuchKey"),
+            }
+        }
+    };
+    let is_copy = copied.is_some();
+    let bytes = copied.unwrap_or(body);
+    let tag = etag(&bytes);
+    match lock(&state.uploads).get_mut(id) {
+        None => return Answer::error(404, "NoSuchUpload"),
+        Some(upload) => upload.parts.insert(number, bytes),
+    };
+    if is_copy {
+        return Answer::of(
+            200,
+            format!("<CopyPartResult><ETag>{tag}</ETag></CopyPartResult>"),
+        );
+    }
+    Answer::of(200, "").with("ETag", tag)
+}
+
+fn complete(state: &State, asked: &Asked, id: &str) -> Answer {
+    let mut objects = lock(&state.objects);
+    let mut uploads = lock(&state.uploads);
+    let Some(upload) = uploads.get(id) else {
+        return Answer::error(404, "NoSuchUpload");
+    };
+    if objects.contains_key(&upload.key) && asked.head.value("if-none-match") == Some("*") {
+        return Answer::error(412, "PreconditionFailed");
+    }
+    let Some(upload) = uploads.remove(id) else {
+        return Answer::error(404, "NoSuchUpload");
+    };
+    let bytes: Vec<u8> = upload.parts.into_values().flatten().collect();
+    let xml = format!(
+        "<CompleteMultipartUploadResult><ETag>{}</ETag></CompleteMultipartUploadResult>",
+        etag(&bytes)
+    );
+    objects.insert(upload.key, bytes);
+    Answer::of(200, xml)
+}
+
+fn get(state: &State, asked: &Asked, key: &str) -> Answer {
+    let objects = lock(&state.objects);
+    let Some(bytes) = objects.get(key) else {
+        return Answer::error(404, "NoSuchKey");
+    };
+    let range = asked.head.value("range").and_then(|range| {
+        let (from, to) = range.strip_prefix("bytes=")?.split_once('-')?;
+        let (from, to): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
+        Some((from, to.min(bytes.len().saturating_sub(1))))
+    });
+    let answer = match range {
+        None => Answer::of(200, bytes.clone()),
+        Some((from, to)) => Answer::of(206, bytes[from..=to].to_vec()).with(
+            "Content-Range",
+            format!("bytes {from}-{to}/{}", bytes.len()),
+        ),
+    };
+    answer
+        .with("ETag", etag(bytes))
+        .with("Last-Modified", "Mon, 30 Nov 2026 00:00:00 GMT")
+}
+
+fn delete(state: &State, body: &[u8]) -> Answer {
+    let text = String::from_utf8_lossy(body);
+    let mut xml = "<DeleteResult>".to_owned();
+    for key in text
+        .split("<Key>")
+        .skip(1)
+        .filter_map(|rest| rest.split("</Key>").next())
+    {
+        lock(&state.objects).remove(key);
+        write!(xml, "<Deleted><Key>{key}</Key></Deleted>").expect("a string");
+    }
+    Answer::of(200, xml + "</DeleteResult>")
+}
+
+fn list(state: &State, prefix: &str) -> Answer {
+    let mut xml = "<ListBucketResult>".to_owned();
+    let objects = lock(&state.objects);
+    for (key, bytes) in objects.iter().filter(|(key, _)| key.starts_with(prefix)) {
+        write!(
+            xml,
+            "<Contents><Key>{key}</Key><Size>{}</Size><ETag>{}</ETag>\
+             <LastModified>2026-11-30T00:00:00.000Z</LastModified></Contents>",
+            bytes.len(),
+            etag(bytes)
+        )
+        .expect("a string");
+    }
+    Answer::of(200, xml + "</ListBucketResult>")
+}
