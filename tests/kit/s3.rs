@@ -209,7 +209,7 @@ fn serve(mut stream: TcpStream, state: &State) {
         let fault = lock(&state.rule)(&asked);
         lock(&state.asked).push(asked.clone());
         if fault == Fault::Reset {
-            reset(&mut stream, length);
+            reset(&mut stream, bytes.len(), length);
             return;
         }
         let Some(body) = read_body(&mut stream, &mut bytes, length) else {
@@ -256,13 +256,17 @@ fn fill(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Reads some of the body, and resets the connection.
-fn reset(stream: &mut TcpStream, length: usize) {
-    let mut some = vec![0; (length / 2).clamp(1, 64 << 10)];
-    if length > 0 {
-        stream.read(&mut some).ok();
+/// Reads half of the body, unless it came with the head, and resets the connection.
+fn reset(stream: &mut TcpStream, here: usize, length: usize) {
+    let mut here = here;
+    let mut buffer = vec![0; 64 << 10];
+    while here < length / 2 {
+        match stream.read(&mut buffer) {
+            Ok(read) if read > 0 => here += read,
+            _ => return,
+        }
     }
-    let socket = socket2::SockRef::from(stream);
+    let socket = socket2::SockRef::from(&*stream);
     socket.set_linger(Some(Duration::ZERO)).ok();
 }
 

@@ -5,7 +5,7 @@ use crate::support::WITHIN;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
-use truetape_testkit::client::{exchange, request};
+use truetape_testkit::client::{Answer, exchange};
 use truetape_testkit::process::Process;
 use truetape_testkit::s3::{BUCKET, env};
 use truetape_testkit::tempdir::TempDir;
@@ -24,6 +24,12 @@ fn program() -> Option<PathBuf> {
     found
 }
 
+/// A request by path: with another host, the server would take that for the name of a bucket.
+fn ask(addr: SocketAddr, method: &str, path: &str) -> Answer {
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: {addr}\r\nContent-Length: 0\r\n\r\n");
+    exchange(addr, request.as_bytes(), None)
+}
+
 /// Starts it on a port of its choice, and makes the bucket.
 fn serve(program: &PathBuf) -> (Process, SocketAddr) {
     let server = Process::start(program, ["-H", "127.0.0.1", "-p", "0"], &[]);
@@ -38,7 +44,7 @@ fn serve(program: &PathBuf) -> (Process, SocketAddr) {
         assert!(Instant::now() < deadline, "moto never listened:\n{log}");
         std::thread::sleep(std::time::Duration::from_millis(50));
     };
-    let made = exchange(addr, &request("PUT", &format!("/{BUCKET}"), &[], b""), None);
+    let made = ask(addr, "PUT", &format!("/{BUCKET}"));
     assert_eq!(made.status(), 200, "{}", made.text());
     (server, addr)
 }
@@ -73,22 +79,14 @@ fn a_real_server_takes_parts_conditions_and_read_back() {
         assert!(std::fs::read(dir.join(&name)).unwrap() == sealed);
         std::fs::remove_file(dir.join(name)).unwrap();
     }
-    let listed = exchange(
-        addr,
-        &request("GET", &format!("/{BUCKET}?list-type=2"), &[], b""),
-        None,
-    );
+    let listed = ask(addr, "GET", &format!("/{BUCKET}?list-type=2"));
     assert_eq!(
         listed.text().matches("<Key>").count(),
         3,
         "{}",
         listed.text()
     );
-    let uploads = exchange(
-        addr,
-        &request("GET", &format!("/{BUCKET}?uploads"), &[], b""),
-        None,
-    );
+    let uploads = ask(addr, "GET", &format!("/{BUCKET}?uploads"));
     assert_eq!(
         uploads.text().matches("<UploadId>").count(),
         0,
