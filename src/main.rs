@@ -34,7 +34,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Record: a transparent proxy in front of an inference server (the same as `truetape-proxy`).
-    Record(truetape_proxy::cli::RecordArgs),
+    Record(Box<truetape_proxy::cli::RecordArgs>),
     /// Turn a public trace into a capture.
     Import(truetape_compiler::cli::ImportArgs),
     /// Print what a capture, a set or a run is made of.
@@ -52,7 +52,7 @@ enum Verb {
     /// Ship sealed segments to an object store, beside a recorder.
     Ship(truetape_compiler::cli::ShipArgs),
     /// Replay a set against a target.
-    Replay(truetape_replay::cli::ReplayArgs),
+    Replay(Box<truetape_replay::cli::ReplayArgs>),
     /// Print the fidelity report of runs.
     Report(truetape_replay::cli::ReportArgs),
     /// Stand in for a real server.
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         }
     }
     let answer = match cli.verb {
-        Verb::Record(args) => blamed(truetape_proxy::run(args)),
+        Verb::Record(args) => blamed(truetape_proxy::run(*args)),
         Verb::Import(args) => blamed(truetape_compiler::import::run(args)),
         Verb::Profile(args) => blamed(truetape_compiler::profile::run(args)),
         Verb::Compile(args) => blamed(truetape_compiler::compile::run(args)),
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         Verb::Verify(args) => blamed(truetape_compiler::verify::run(args)),
         Verb::Diff(args) => blamed(truetape_compiler::diff::run(args)),
         Verb::Ship(args) => blamed(truetape_compiler::ship::run(args)),
-        Verb::Replay(args) => blamed(truetape_replay::run(args)),
+        Verb::Replay(args) => blamed(truetape_replay::run(*args)),
         Verb::Report(args) => blamed(truetape_replay::report::run(args)),
         Verb::Stub(args) => blamed(truetape_stub::run(args)),
         Verb::Demo(args) => blamed(demo::run(&args)),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -160,6 +161,19 @@ pub fn env(endpoint: &str) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .to_vec()
+}
+
+/// The program of a real S3-compatible server: what `TRUETAPE_MOTO` names, or `moto_server` on the
+/// path. Where there is none, a line says that a test does less.
+pub fn moto() -> Option<PathBuf> {
+    let named = std::env::var_os("TRUETAPE_MOTO").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut candidates = std::env::split_paths(&path).map(|dir| dir.join("moto_server"));
+    let found = named.or_else(|| candidates.find(|program| program.is_file()));
+    if found.is_none() {
+        eprintln!("moto_server is not at hand: a real S3-compatible server is not shipped to");
+    }
+    found
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

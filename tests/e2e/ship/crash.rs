@@ -22,7 +22,6 @@ fn kill_again_and_again(
     url: &str,
     env: &[(String, String)],
 ) -> BTreeMap<String, Vec<u8>> {
-    println!("seed {seed}");
     let mut numbers = Numbers::new(seed);
     let mut sealed = BTreeMap::new();
     let mut killed_at_work = 0;
@@ -40,7 +39,11 @@ fn kill_again_and_again(
         "a shipper ended before it was killed"
     );
     let ended = once(dir, url, env).expect_code(0);
-    assert_eq!(left(dir), Vec::<std::path::PathBuf>::new(), "{ended:?}");
+    assert_eq!(
+        left(dir),
+        Vec::<std::path::PathBuf>::new(),
+        "seed {seed}: {ended:?}"
+    );
     sealed
 }
 

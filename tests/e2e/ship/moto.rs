@@ -3,26 +3,12 @@
 use super::{LARGE_BYTES, left, no_env, once, reading, seal, summary, url};
 use crate::support::WITHIN;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 use truetape_testkit::client::{Answer, exchange};
 use truetape_testkit::process::Process;
-use truetape_testkit::s3::{BUCKET, env};
+use truetape_testkit::s3::{BUCKET, env, moto};
 use truetape_testkit::tempdir::TempDir;
-
-/// The server's program; a line says that a test does less where there is none.
-fn program() -> Option<PathBuf> {
-    let named = std::env::var_os("TRUETAPE_MOTO").map(PathBuf::from);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut candidates = std::env::split_paths(&path).map(|dir| dir.join("moto_server"));
-    let found = named.or_else(|| candidates.find(|program| program.is_file()));
-    if found.is_none() {
-        eprintln!(
-            "moto_server is not at hand: shipping to a real S3-compatible server is not checked"
-        );
-    }
-    found
-}
 
 /// A request by path: with another host, the server would take that for the name of a bucket.
 fn ask(addr: SocketAddr, method: &str, path: &str) -> Answer {
@@ -31,7 +17,7 @@ fn ask(addr: SocketAddr, method: &str, path: &str) -> Answer {
 }
 
 /// Starts it on a port of its choice, and makes the bucket.
-fn serve(program: &PathBuf) -> (Process, SocketAddr) {
+fn serve(program: &Path) -> (Process, SocketAddr) {
     let server = Process::start(program, ["-H", "127.0.0.1", "-p", "0"], &[]);
     let deadline = Instant::now() + 3 * WITHIN;
     let addr = loop {
@@ -51,7 +37,7 @@ fn serve(program: &PathBuf) -> (Process, SocketAddr) {
 
 #[test]
 fn a_real_server_takes_parts_conditions_and_read_back() {
-    let Some(program) = program() else { return };
+    let Some(program) = moto() else { return };
     let scratch = TempDir::new("ship-moto");
     let dir = scratch.join("capture");
     let (server, addr) = serve(&program);
