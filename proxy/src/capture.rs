@@ -14,6 +14,7 @@ use crate::observe::{self, Plan};
 use crate::recorder::{Offer, Recorder};
 use crate::room::Pause;
 use crate::sealer;
+use crate::swap::Swap;
 use crate::writer::{Setup, Writer};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -122,6 +123,7 @@ pub struct Capture {
     observer: JoinHandle<()>,
     writer: JoinHandle<()>,
     sealer: sealer::Handle,
+    plans: Arc<Swap<Plan>>,
     _lock: File,
 }
 
@@ -136,7 +138,7 @@ impl Capture {
     ) -> Result<Self, Error> {
         let directory = config.out.clone();
         let lock = lock(&directory)?;
-        let plan = plan.keyed(config)?;
+        let plan = Arc::new(plan.keyed(config)?);
         let status = Arc::new(Status::default());
         let prefix = format!("{}-{}", config.proxy_id, wall_now_us());
         let writer = Writer::start(
@@ -144,7 +146,7 @@ impl Capture {
             metrics,
             &status,
             Box::new(RealDisk),
-            Setup::of(config, prefix, plan.terms(config)),
+            Setup::of(config, prefix, Arc::clone(&plan.terms)),
         )
         .map_err(|cause| Error::Disk {
             path: directory.clone(),
@@ -161,7 +163,12 @@ impl Capture {
             let _guard = guard;
             writer.run(&written, &poke);
         })?;
-        let observing = observe::Observer::new(plan, Arc::clone(recorder), Arc::clone(metrics));
+        let plans = Arc::new(Swap::new(plan));
+        let observing = observe::Observer::new(
+            Arc::clone(&plans),
+            Arc::clone(recorder),
+            Arc::clone(metrics),
+        );
         let stopping = Arc::clone(&stop);
         let guard = Guard(Arc::clone(&status));
         let observer = thread("truetape-read", move || {
@@ -176,8 +183,14 @@ impl Capture {
             observer,
             writer,
             sealer,
+            plans,
             _lock: lock,
         })
+    }
+
+    /// What rows are made by; a reload puts another plan in force.
+    pub fn plans(&self) -> Arc<Swap<Plan>> {
+        Arc::clone(&self.plans)
     }
 
     /// What the admin page tells.

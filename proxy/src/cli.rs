@@ -127,6 +127,10 @@ pub struct RecordArgs {
     #[arg(long, env = "TRUETAPE_SAMPLE_SALT", value_name = "TEXT")]
     pub sample_salt: Option<String>,
 
+    /// The salt where none is set: one for each process, so that a reload goes on with it.
+    #[arg(skip)]
+    pub default_salt: Option<String>,
+
     /// A model whose name is recorded under `digest` and `none` too; may be given more than once.
     #[arg(
         long,

@@ -16,6 +16,8 @@ use keeping::{content, keeping as kept};
 use parse::{bytes, duration, mark, proxy_id, rows, workers};
 use routes::routes;
 use settings::Settings;
+pub(crate) use settings::new_salt;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -127,6 +129,18 @@ pub struct Config {
     printed: String,
 }
 
+/// Settings that SIGHUP changes while a proxy runs; the contents of certificate files too.
+pub const RELOADED: &[&str] = &[
+    "blobs",
+    "content",
+    "digest_key_file",
+    "keep_header",
+    "keep_model",
+    "sample",
+    "sample_salt",
+    "session_header",
+];
+
 impl Config {
     /// Resolves what was typed: flags and variables over the file over defaults.
     pub fn resolve(args: &RecordArgs) -> Result<Self, Error> {
@@ -167,6 +181,30 @@ impl Config {
     pub fn kept_headers(&self) -> Vec<String> {
         let names = self.session_headers.iter();
         names.chain(&self.keeping.headers).cloned().collect()
+    }
+
+    /// The same, with what may change while a proxy runs taken from `fresh`.
+    pub fn keeping_as(&self, fresh: &Self) -> Self {
+        Self {
+            content: fresh.content,
+            keeping: fresh.keeping.clone(),
+            session_headers: fresh.session_headers.clone(),
+            printed: fresh.printed.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Names of settings that differ in `fresh` and that a reload does not change.
+    pub fn left_by_reload(&self, fresh: &Self) -> Vec<String> {
+        fn lines(config: &Config) -> BTreeSet<&str> {
+            config.printed.lines().collect()
+        }
+        let names = lines(self)
+            .symmetric_difference(&lines(fresh))
+            .filter_map(|line| line.split(" = ").next().map(str::to_owned))
+            .collect::<BTreeSet<String>>();
+        let left = |name: &String| !RELOADED.contains(&name.as_str());
+        names.into_iter().filter(left).collect()
     }
 
     /// The settings in force as TOML, each with where it comes from.

@@ -171,6 +171,7 @@ mod tests {
             frame: spool::row(exchange).unwrap(),
             degraded: true,
             held,
+            terms: Arc::default(),
         }
     }
 
@@ -224,6 +225,7 @@ mod tests {
             frame: Frame::whole((0..20).flat_map(noise).collect()),
             degraded: false,
             held: Held::nothing(&budget),
+            terms: Arc::default(),
         };
         assert_eq!(flight.push(longest, start), 1, "longer than all of it");
         assert_eq!(flight.batch().0.len(), 0);

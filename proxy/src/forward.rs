@@ -169,7 +169,7 @@ fn begin(
         inflight,
         method: request.method().as_str().to_owned(),
         path: redact::target(request.uri()),
-        headers: HeaderText::of(headers, &connection.shared.kept_headers),
+        headers: HeaderText::of(headers, &connection.shared.plans.get().kept_headers),
         content_encoding: redact::coding(headers).1,
         credentials: Credentials::of(headers, request.uri()),
     })
@@ -232,7 +232,7 @@ pub fn head(shared: &Shared, tape: &Tape, status: StatusCode, headers: &HeaderMa
     ResponseHead {
         at_us: tape.recorder().clock().now_us(),
         status: status.as_u16(),
-        headers: HeaderText::of(headers, &shared.kept_headers),
+        headers: HeaderText::of(headers, &shared.plans.get().kept_headers),
         content_type,
         content_encoding,
     }

@@ -73,6 +73,7 @@ pub mod sealer;
 pub mod server;
 pub mod sniff;
 pub mod spool;
+pub mod swap;
 pub mod tap;
 pub mod tape;
 pub mod tls;

@@ -33,11 +33,13 @@ pub enum Metric {
     TlsReloads,
     TlsReloadFailures,
     LoopsRefused,
+    Reloads,
+    ReloadFailures,
 }
 
 impl Metric {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Connections,
         Self::Requests,
         Self::Tunnels,
@@ -60,6 +62,8 @@ impl Metric {
         Self::TlsReloads,
         Self::TlsReloadFailures,
         Self::LoopsRefused,
+        Self::Reloads,
+        Self::ReloadFailures,
     ];
 
     /// Its name.
@@ -87,6 +91,8 @@ impl Metric {
             Self::TlsReloads => "truetape_tls_reloads_total",
             Self::TlsReloadFailures => "truetape_tls_reload_failures_total",
             Self::LoopsRefused => "truetape_loops_refused_total",
+            Self::Reloads => "truetape_reloads_total",
+            Self::ReloadFailures => "truetape_reload_failures_total",
         }
     }
 
@@ -128,6 +134,10 @@ impl Metric {
             }
             Self::LoopsRefused => {
                 "Connections that would have led back to the proxy, or had no original destination."
+            }
+            Self::Reloads => "Times that SIGHUP put other settings in force.",
+            Self::ReloadFailures => {
+                "Times that SIGHUP changed nothing, because the settings are not sound."
             }
         }
     }

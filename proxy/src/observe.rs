@@ -14,6 +14,7 @@ use crate::redact::CallerKey;
 use crate::redact::policy::Kept;
 use crate::sample::Sampler;
 use crate::spool::{self, Terms};
+use crate::swap::Swap;
 use crate::tape::{Record, ResponseHead};
 use crate::track::Mark;
 use crate::writer::Entry;
@@ -41,6 +42,8 @@ pub struct Plan {
     pub keep_blobs: bool,
     pub kept: Kept,
     pub sampling: Option<Sampling>,
+    pub kept_headers: Vec<String>,
+    pub terms: Arc<Terms>,
     pub readers: Readers,
 }
 
@@ -76,44 +79,53 @@ impl Plan {
                 headers: config.keeping.headers.clone(),
             },
             sampling: config.keeping.sampling.clone(),
+            kept_headers: config.kept_headers(),
+            terms: Arc::default(),
             readers: Readers::default(),
         }
     }
 
-    /// Takes the key of what stands for text, where text is not kept: the one that was set, or one
-    /// of the directory.
-    pub fn keyed(mut self, config: &Config) -> Result<Self, Error> {
-        if self.content == Content::Full {
-            return Ok(self);
+    /// Goes on as `before` in what must not change while a proxy runs: one caller stays one caller.
+    pub fn after(self, before: &Self) -> Self {
+        Self {
+            caller_key: before.caller_key,
+            readers: before.readers,
+            ..self
         }
-        let key = match &config.keeping.digest_key_file {
-            Some(path) => DigestKey::read(path).map_err(|cause| {
-                Error::config("digest_key_file", format!("{}: {cause}", path.display()))
-            }),
-            None => DigestKey::of_directory(&config.out).map_err(|cause| Error::Disk {
-                path: config.out.join(digest::KEY_FILE),
-                cause,
-            }),
-        };
-        self.digest_key = Some(key?);
-        Ok(self)
     }
 
-    /// What rows mean that are made by it.
-    pub fn terms(&self, config: &Config) -> Terms {
+    /// Takes the key of what stands for text, where text is not kept: the one that was set, or one
+    /// of the directory. From then on it says what rows mean that are made by it.
+    pub fn keyed(mut self, config: &Config) -> Result<Self, Error> {
+        if self.content != Content::Full {
+            self.digest_key = Some(digest_key(config)?);
+        }
         let key = self.digest_key.as_ref();
-        Terms {
+        self.terms = Arc::new(Terms {
             config_digest: config.digest(),
             redaction_profile: self.content.profile().to_owned(),
             digest_key_fingerprint: key.map(|key| key.fingerprint().to_owned()),
             sampling_rate: self.sampling.as_ref().map(|sampling| sampling.rate),
             sampling_salt: self.sampling.as_ref().map(|sampling| sampling.salt.clone()),
-        }
+        });
+        Ok(self)
     }
 
     /// Whether hashes stand in for text.
     pub fn hashes(&self) -> bool {
         self.content == Content::Digest
+    }
+}
+
+fn digest_key(config: &Config) -> Result<DigestKey, Error> {
+    match &config.keeping.digest_key_file {
+        Some(path) => DigestKey::read(path).map_err(|cause| {
+            Error::config("digest_key_file", format!("{}: {cause}", path.display()))
+        }),
+        None => DigestKey::of_directory(&config.out).map_err(|cause| Error::Disk {
+            path: config.out.join(digest::KEY_FILE),
+            cause,
+        }),
     }
 }
 
@@ -127,21 +139,36 @@ enum Passed {
 #[derive(Debug)]
 pub struct Observer {
     sampler: Option<Sampler>,
-    plan: Plan,
+    plans: Arc<Swap<Plan>>,
+    plan: Arc<Plan>,
     recorder: Arc<Recorder>,
     metrics: Arc<Metrics>,
 }
 
 impl Observer {
     /// One that is ready to run.
-    pub fn new(plan: Plan, recorder: Arc<Recorder>, metrics: Arc<Metrics>) -> Self {
-        let sampling = plan.sampling.as_ref();
+    pub fn new(plans: Arc<Swap<Plan>>, recorder: Arc<Recorder>, metrics: Arc<Metrics>) -> Self {
+        let plan = plans.get();
         Self {
-            sampler: sampling.map(|sampling| Sampler::new(sampling.rate, &sampling.salt)),
+            sampler: Sampler::of(plan.sampling.as_ref()),
+            plans,
             plan,
             recorder,
             metrics,
         }
+    }
+
+    /// Goes on by the plan that a reload put in force. Each row carries the terms it was made by, so
+    /// that a segment holds rows of one plan.
+    fn follow(&mut self) {
+        let plan = self.plans.get();
+        if Arc::ptr_eq(&plan, &self.plan) {
+            return;
+        }
+        if plan.sampling != self.plan.sampling {
+            self.sampler = Sampler::of(plan.sampling.as_ref());
+        }
+        self.plan = plan;
     }
 
     /// Makes rows until it is stopped and the queue is empty.
@@ -178,6 +205,7 @@ impl Observer {
     }
 
     fn entry(&mut self, record: Record) -> Option<Passed> {
+        self.follow();
         let made = row::of(&self.plan, self.recorder.clock(), record);
         if self
             .sampler
@@ -196,6 +224,7 @@ impl Observer {
             frame,
             degraded,
             held,
+            terms: Arc::clone(&self.plan.terms),
         }))
     }
 }

@@ -1,8 +1,9 @@
 //! The proxy as a process: settings, signals, exit.
 
 use crate::cli::RecordArgs;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::error::Error;
+use crate::metrics::Metric;
 use crate::route::Routes;
 use crate::server::{self, Ended};
 use crate::{limits, workers};
@@ -12,7 +13,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use truetape_schemas::blame::Answer;
 
 /// Runs a proxy until SIGTERM or SIGINT; a second signal cuts what is still open.
-pub fn run(args: RecordArgs) -> Result<Answer, Error> {
+pub fn run(mut args: RecordArgs) -> Result<Answer, Error> {
+    args.default_salt = Some(config::new_salt());
     let config = Config::resolve(&args)?;
     if args.print_config {
         // A reader that went away has seen enough.
@@ -26,7 +28,7 @@ pub fn run(args: RecordArgs) -> Result<Answer, Error> {
     quiet_panics();
     // The first worker; the others are threads of their own.
     let runtime = workers::runtime().map_err(|cause| Error::Runtime { cause })?;
-    let served = runtime.block_on(serve(config));
+    let served = runtime.block_on(serve(config, args));
     runtime.shutdown_timeout(limits::RUNTIME_WITHIN);
     let ended = served?;
     tracing::info!(
@@ -51,8 +53,9 @@ pub fn run(args: RecordArgs) -> Result<Answer, Error> {
     }
 }
 
-async fn serve(config: Config) -> Result<Ended, Error> {
+async fn serve(config: Config, args: RecordArgs) -> Result<Ended, Error> {
     let mut signals = Signals::new()?;
+    let mut reload = on(SignalKind::hangup())?;
     let mut flush = on(SignalKind::user_defined1())?;
     let proxy = server::start(config).await?;
     let routes = proxy.routes();
@@ -73,9 +76,34 @@ async fn serve(config: Config) -> Result<Ended, Error> {
         tokio::select! {
             () = signals.next() => break,
             _ = flush.recv() => proxy.flush(),
+            _ = reload.recv() => reload_settings(&proxy, &args),
         }
     }
     Ok(proxy.shutdown_or(async move { signals.next().await }).await)
+}
+
+/// Settings are read again as they were at the start: flags and variables are what they were, the
+/// files may say something else. It reads a few small files; nothing of the traffic runs on this
+/// thread.
+fn reload_settings(proxy: &server::Proxy, args: &RecordArgs) {
+    let done = Config::resolve(args).and_then(|fresh| {
+        proxy.reload(&fresh)?;
+        Ok(proxy.config().left_by_reload(&fresh))
+    });
+    match done {
+        Ok(left) => {
+            proxy.counted(Metric::Reloads);
+            tracing::info!("settings were reloaded");
+            if !left.is_empty() {
+                let settings = left.join(", ");
+                tracing::warn!(settings, "some settings change at a restart only");
+            }
+        }
+        Err(error) => {
+            proxy.counted(Metric::ReloadFailures);
+            tracing::error!(%error, "settings were not reloaded, what was in force stays");
+        }
+    }
 }
 
 fn on(kind: SignalKind) -> Result<Signal, Error> {

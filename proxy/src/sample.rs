@@ -1,6 +1,7 @@
 //! Which sessions are recorded, when not all are. A session is recorded with all its turns or with
 //! none: a sample of requests has no sessions, and no prefix that two of them share.
 
+use crate::config::Sampling;
 use crate::limits;
 use std::collections::{HashMap, VecDeque};
 use truetape_schemas::wire::session::{Confidence, Rule, SessionFacts};
@@ -42,6 +43,11 @@ impl Sampler {
             salt: salt.to_owned(),
             answers: Answers::default(),
         }
+    }
+
+    /// One that is set, or none: then all are recorded.
+    pub fn of(sampling: Option<&Sampling>) -> Option<Self> {
+        sampling.map(|sampling| Self::new(sampling.rate, &sampling.salt))
     }
 
     /// Whether an exchange is recorded.

@@ -8,6 +8,7 @@ use crate::limits;
 use crate::metrics::{Metric, Metrics};
 use crate::recorder::Recorder;
 use crate::route::{Route, Routes, Unreached};
+use crate::swap::Swap;
 use crate::tls::Changed;
 use crate::workers::Workers;
 use crate::{accept, observe};
@@ -25,8 +26,8 @@ use truetape_schemas::ledger::Ledger;
 pub struct Shared {
     /// The settings.
     pub config: Config,
-    /// Headers that are kept beside those of the list.
-    pub kept_headers: Vec<String>,
+    /// What rows are made by, and which headers are kept for them.
+    pub plans: Arc<Swap<observe::Plan>>,
     /// Takes exchanges.
     pub recorder: Arc<Recorder>,
     /// Counts.
@@ -129,7 +130,7 @@ pub async fn start(config: Config) -> Result<Proxy, Error> {
     let plan = observe::Plan::of(&config);
     let capture = Capture::start(&config, &recorder, &metrics, plan, records)?;
     let shared = Arc::new(Shared {
-        kept_headers: config.kept_headers(),
+        plans: capture.plans(),
         config,
         recorder,
         metrics,
@@ -228,6 +229,23 @@ impl Proxy {
     /// Reads certificates, keys and authorities again; a reload that fails changes nothing.
     pub fn reload_tls(&self) -> Result<Changed, Error> {
         self.shared.routes.keeper.reload()
+    }
+
+    /// Takes over what a reload may change: what is kept of what passes, which sessions are recorded,
+    /// and certificates. All of it is checked first; a reload that fails changes nothing.
+    pub fn reload(&self, fresh: &Config) -> Result<Changed, Error> {
+        let shared = &self.shared;
+        let config = shared.config.keeping_as(fresh);
+        let plan = observe::Plan::of(&config).after(&shared.plans.get());
+        let plan = Arc::new(plan.keyed(&config)?);
+        let changed = self.reload_tls()?;
+        shared.plans.set(plan);
+        Ok(changed)
+    }
+
+    /// Counts one.
+    pub fn counted(&self, metric: Metric) {
+        self.shared.metrics.count(metric);
     }
 
     /// Where each listener leads, as in `127.0.0.1:8001=127.0.0.1:8000`.

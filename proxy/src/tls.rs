@@ -1,6 +1,6 @@
 //! TLS on both sides: what it is made of, and how it is renewed while traffic passes.
 //!
-//! Every side holds its settings behind a [`Swap`]: a handshake takes what is there when it begins,
+//! Every side holds its settings behind a [`crate::swap::Swap`]: a handshake takes what is there when it begins,
 //! a reload puts other ones in place, and no connection notices. The crypto provider is passed to
 //! each builder: the process's default is never asked for.
 
@@ -15,7 +15,7 @@ pub use outbound::{Outbound, OutboundFiles};
 
 use rustls::crypto::CryptoProvider;
 use std::io;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// The name of HTTP/2 in a handshake.
@@ -42,25 +42,6 @@ impl Offer {
             Self::Http2 => vec![H2.to_vec()],
             Self::Both => vec![H2.to_vec(), HTTP1.to_vec()],
         }
-    }
-}
-
-/// Settings that a reload replaces.
-#[derive(Debug)]
-pub(crate) struct Swap<T>(RwLock<Arc<T>>);
-
-impl<T> Swap<T> {
-    fn new(value: Arc<T>) -> Self {
-        Self(RwLock::new(value))
-    }
-
-    /// What is in force now; whoever took it keeps it.
-    fn get(&self) -> Arc<T> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn set(&self, value: Arc<T>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = value;
     }
 }
 

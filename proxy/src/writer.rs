@@ -37,6 +37,8 @@ pub struct Entry {
     pub degraded: bool,
     /// What it holds of the budget.
     pub held: Held,
+    /// What it means: rows of one segment share it.
+    pub terms: Arc<Terms>,
 }
 
 /// When a segment is full, and how often it is synced.
@@ -84,12 +86,12 @@ pub struct Setup {
     /// What they are called.
     pub names: Names,
     /// What rows mean.
-    pub terms: Terms,
+    pub terms: Arc<Terms>,
 }
 
 impl Setup {
     /// As set.
-    pub fn of(config: &Config, prefix: String, terms: Terms) -> Self {
+    pub fn of(config: &Config, prefix: String, terms: Arc<Terms>) -> Self {
         Self {
             rotation: Rotation {
                 bytes: config.rotate_bytes,
@@ -242,18 +244,27 @@ impl Writer {
     }
 
     fn write(&mut self, batch: Vec<Entry>) {
+        for run in batch.chunk_by(|one, next| Arc::ptr_eq(&one.terms, &next.terms)) {
+            self.write_run(run);
+        }
+    }
+
+    /// Rows that mean the same.
+    fn write_run(&mut self, batch: &[Entry]) {
         let rows = batch.len() as u64;
         if let Some(why) = self.pausing() {
             self.books.account().lose(why.loss(), rows);
             return;
         }
-        if self.open.is_none() && self.open_next().is_err() {
+        let ready = batch.first().is_none_or(|entry| self.follow(&entry.terms))
+            && (self.open.is_some() || self.open_next().is_ok());
+        if !ready {
             self.books.account().lose(Loss::Disk, rows);
             return;
         }
         match self.append(batch.iter().map(|entry| &entry.frame), rows) {
             Ok(()) => {
-                for entry in &batch {
+                for entry in batch {
                     self.books.account().record(entry.degraded);
                 }
                 // After the rows, so that it covers them.
@@ -265,6 +276,24 @@ impl Writer {
                 self.books.account().lose(Loss::Disk, rows);
             }
         }
+    }
+
+    /// Begins another segment where rows come to mean something else. `false`: the disk refuses to
+    /// end the one that is open.
+    fn follow(&mut self, terms: &Arc<Terms>) -> bool {
+        if Arc::ptr_eq(terms, &self.setup.terms) {
+            return true;
+        }
+        let before = std::mem::replace(&mut self.setup.terms, Arc::clone(terms));
+        if self.open.is_some() {
+            let segments = self.setup.names.next;
+            self.close(false);
+            if self.open.is_some() && self.setup.names.next == segments {
+                self.setup.terms = before;
+                return false;
+            }
+        }
+        true
     }
 
     fn append<'a>(&mut self, frames: impl Iterator<Item = &'a Frame>, rows: u64) -> io::Result<()> {
@@ -323,7 +352,7 @@ impl Writer {
         let path = self.setup.names.path();
         let head = Head {
             opened: self.recorder.clock().anchor(),
-            terms: self.setup.terms.clone(),
+            terms: Terms::clone(&self.setup.terms),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         // Told before it exists: the sealer must never take it for one that a crash left.

@@ -209,6 +209,11 @@ impl Process {
         self.signal(rustix::process::Signal::INT);
     }
 
+    /// Asks for settings to be read again (SIGHUP).
+    pub fn hang_up(&self) {
+        self.signal(rustix::process::Signal::HUP);
+    }
+
     /// Asks a recorder to write what it has (SIGUSR1).
     pub fn flush(&self) {
         self.signal(rustix::process::Signal::USR1);

@@ -147,7 +147,7 @@ impl Settings {
         let rate = file.sample.map(|rate| rate.to_string());
         settings.put("sample", &args.sample, rate, Some("1"));
         // Made here, so that what is printed is what is used.
-        let salt = content_id(new_exchange_id().as_bytes());
+        let salt = args.default_salt.clone().unwrap_or_else(new_salt);
         settings.put(
             "sample_salt",
             &args.sample_salt,
@@ -360,6 +360,11 @@ impl Settings {
         }
         text
     }
+}
+
+/// A salt that nobody chose.
+pub(crate) fn new_salt() -> String {
+    content_id(new_exchange_id().as_bytes())
 }
 
 fn read(path: &Path) -> Result<File, Error> {

@@ -1,8 +1,9 @@
 //! TLS towards clients: which certificate they are shown, and which of theirs is asked for.
 
 use super::files::{self, Pair};
-use super::{Offer, Swap, provider};
+use super::{Offer, provider};
 use crate::error::Error;
+use crate::swap::Swap;
 use rustls::client::verify_server_name;
 use rustls::pki_types::{DnsName, ServerName};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier};

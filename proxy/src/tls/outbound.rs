@@ -1,8 +1,9 @@
 //! TLS towards the upstream: whom it is trusted to be, and what it is shown of us.
 
 use super::files::{self, Pair};
-use super::{Offer, Swap, provider};
+use super::{Offer, provider};
 use crate::error::Error;
+use crate::swap::Swap;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};

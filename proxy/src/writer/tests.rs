@@ -119,6 +119,7 @@ struct Stage {
     writer: Writer,
     next_id: u64,
     in_progress: u64,
+    terms: Arc<crate::spool::Terms>,
 }
 
 impl Stage {
@@ -131,6 +132,7 @@ impl Stage {
         let (recorder, _records) = Recorder::new(1 << 20, 4);
         let mood = Arc::new(Mutex::new(Mood::Well));
         let room = Arc::new(Mutex::new(ROOMY));
+        let terms = Arc::default();
         let setup = Setup {
             rotation: Rotation {
                 bytes: 1 << 20,
@@ -150,7 +152,7 @@ impl Stage {
                 prefix: "p-1".to_owned(),
                 next: 1,
             },
-            terms: crate::spool::Terms::default(),
+            terms: Arc::clone(&terms),
         };
         let writer = Writer::start(
             &recorder,
@@ -168,6 +170,7 @@ impl Stage {
             writer,
             next_id: 0,
             in_progress: 0,
+            terms,
         }
     }
 
@@ -183,6 +186,7 @@ impl Stage {
             frame: spool::row(exchange).unwrap(),
             degraded,
             held,
+            terms: Arc::clone(&self.terms),
         }
     }
 

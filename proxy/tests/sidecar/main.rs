@@ -13,6 +13,7 @@ mod mixed;
 mod pairing;
 mod recording;
 mod redirected;
+mod reload;
 mod routes;
 mod stream;
 mod support;

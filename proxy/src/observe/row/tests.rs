@@ -63,6 +63,8 @@ fn plan(content: Content) -> Plan {
         keep_blobs: false,
         kept: policy::Kept::default(),
         sampling: None,
+        kept_headers: vec![],
+        terms: Arc::default(),
         readers: Readers::default(),
     }
 }
