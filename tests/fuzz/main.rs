@@ -23,23 +23,16 @@ fn mutants(bytes: usize) -> usize {
 
 #[test]
 fn no_input_breaks_a_reader() {
-    let only = std::env::args().nth(2);
     for (name, target) in TARGETS {
-        if only.as_deref().is_some_and(|only| only != *name) {
-            continue;
-        }
         let seeds = seeds::of(name);
         assert!(!seeds.is_empty(), "{name} has no seeds");
         let mut random = ChaCha8Rng::seed_from_u64(7);
-        let mut inputs = 0;
         for seed in &seeds {
             target(seed);
             for _ in 0..mutants(seed.len()) {
                 target(&mutate(seed, &mut random));
-                inputs += 1;
             }
         }
-        println!("{name}: {} seeds, {inputs} mutants", seeds.len());
     }
 }
 

@@ -14,11 +14,16 @@ fn root() -> PathBuf {
 /// The seeds of a target.
 pub(super) fn of(target: &str) -> Vec<Vec<u8>> {
     let mut seeds = match target {
-        "sse" => bodies().into_iter().map(|body| [&[7], &*body].concat()).collect(),
+        "sse" => bodies()
+            .into_iter()
+            .map(|body| [&[7], &*body].concat())
+            .collect(),
         "dialects" => dialects(),
         "codings" => codings(),
         "spool" => vec![a_spool()],
-        "capture" => vec![std::fs::read(root().join("schemas/testdata/capture-v1.parquet")).unwrap()],
+        "capture" => {
+            vec![std::fs::read(root().join("schemas/testdata/capture-v1.parquet")).unwrap()]
+        }
         other => panic!("no seeds for {other}"),
     };
     seeds.extend(files(&root().join("tests/fuzz/found").join(target)));
@@ -36,7 +41,10 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.sort();
-    paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
+    paths
+        .iter()
+        .filter_map(|path| std::fs::read(path).ok())
+        .collect()
 }
 
 /// Everything below the golden exchanges that is no expectation: requests and answers as sent.
@@ -44,7 +52,12 @@ fn bodies() -> Vec<Vec<u8>> {
     let golden = root().join("schemas/testdata/wire");
     let folders = std::fs::read_dir(golden).unwrap().flatten();
     let mut found: Vec<PathBuf> = folders
-        .flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten())
+        .flat_map(|folder| {
+            std::fs::read_dir(folder.path())
+                .into_iter()
+                .flatten()
+                .flatten()
+        })
         .map(|entry| entry.path())
         .filter(|path| path.is_file() && !path.to_string_lossy().contains("expected"))
         .collect();
