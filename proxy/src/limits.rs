@@ -83,7 +83,8 @@ pub const CLOCK_TICK: Duration = Duration::from_secs(1);
 pub const WRITE_QUEUE_ROWS_MAX: usize = 1024;
 
 /// How often the queue is looked at when it was empty: nobody is woken on the serving path. With
-/// the time to read one record it is what `kill -9` can cost, beside what was in flight.
+/// [`GATHER_FOR`] and the time to read one record it is what `kill -9` can cost, beside what was in
+/// flight.
 pub const OBSERVE_TICK: Duration = Duration::from_millis(5);
 
 /// How long the writer waits for more rows before it writes few.

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use truetape_proxy::cli::RecordArgs;
 use truetape_schemas::blame::Blamed as _;
 
-/// glibc's allocator keeps what a thousand streams once needed, and shares its locks among threads.
+/// Where the system's allocator is musl's, which takes a lock for each allocation. glibc's is kept:
+/// with a thousand streams it holds 60 MiB where this one holds 106.
+#[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -128,10 +128,6 @@ impl Window {
         }
     }
 
-    pub(crate) fn seconds(self) -> f64 {
-        (self.end_ns - self.begin_ns) as f64 / NS_PER_S as f64
-    }
-
     fn holds(self, at_ns: u64) -> bool {
         (self.begin_ns..self.end_ns).contains(&at_ns)
     }
