@@ -149,3 +149,6 @@ impl Recorder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
