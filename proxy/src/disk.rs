@@ -13,9 +13,9 @@ pub const FILE_MODE: u32 = 0o600;
 pub trait Disk: Send {
     /// Creates a file that does not exist yet.
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Appender>>;
-    /// Looks how much room there is in and around a directory.
-    fn room(&mut self, directory: &Path) -> io::Result<Room> {
-        room::look(directory)
+    /// Looks how much room there is around a directory and, where that is asked for, in it.
+    fn room(&mut self, directory: &Path, counted: bool) -> io::Result<Room> {
+        room::look(directory, counted)
     }
     /// Removes the oldest segment of a directory; says which, if there was one.
     fn remove_oldest(&mut self, directory: &Path) -> io::Result<Option<PathBuf>> {

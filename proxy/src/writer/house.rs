@@ -4,7 +4,7 @@ use super::{Paused, Writer};
 use crate::account::Exclusion;
 use crate::limits;
 use crate::metrics::Metric;
-use crate::room::{OnQuota, Pause};
+use crate::room::{OnQuota, Pause, Room};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -126,8 +126,13 @@ impl Writer {
 
     /// What cannot be looked at does not pause anything: the disk says itself what it refuses.
     fn judge(&mut self, paused: Option<Pause>) -> Option<Pause> {
-        let room = self.disk.room(&self.setup.names.directory).ok()?;
+        let room = self.look().ok()?;
         self.setup.room.judge(room, paused)
+    }
+
+    fn look(&mut self) -> io::Result<Room> {
+        let counted = self.setup.room.quota.is_some();
+        self.disk.room(&self.setup.names.directory, counted)
     }
 
     fn drop_oldest(&mut self) -> bool {

@@ -50,7 +50,7 @@ impl Disk for MoodyDisk {
         }))
     }
 
-    fn room(&mut self, _directory: &Path) -> io::Result<Room> {
+    fn room(&mut self, _directory: &Path, _counted: bool) -> io::Result<Room> {
         Ok(*self.1.lock().unwrap())
     }
 
