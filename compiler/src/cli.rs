@@ -196,7 +196,11 @@ pub struct ShipArgs {
         default_value_t = 2
     )]
     pub concurrency: usize,
-    /// Longest wait for the current part after a signal to stop.
+    /// After a signal to stop, ship what the recorder still seals, for so long; a second signal
+    /// ends that at once.
+    #[arg(long, env = "TRUETAPE_SHIP_DRAIN", value_name = "TIME", default_value = "20s", value_parser = humantime::parse_duration)]
+    pub drain: Duration,
+    /// Longest wait for the current part once that is over.
     #[arg(long, env = "TRUETAPE_SHIP_GRACE", value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
     /// Serve /livez and /metrics here.

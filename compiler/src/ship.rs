@@ -55,6 +55,7 @@ struct Config {
     keep_local: bool,
     bandwidth: Option<u64>,
     concurrency: usize,
+    drain: Duration,
     grace: Duration,
     admin: Option<SocketAddr>,
 }
@@ -73,10 +74,6 @@ impl Config {
         if args.bandwidth.is_some_and(|rate| rate.as_u64() < 1024) {
             return Err(Error::config("bandwidth", "allowed 1KiB a second and more"));
         }
-        if let Some(addr) = args.admin.filter(|addr| !addr.ip().is_loopback()) {
-            let problem = format!("found {addr}, allowed loopback addresses, as 127.0.0.1:9465");
-            return Err(Error::config("admin", problem));
-        }
         Ok(Self {
             dir: args.dir.clone(),
             once: args.once,
@@ -84,6 +81,7 @@ impl Config {
             keep_local: args.keep_local,
             bandwidth: args.bandwidth.map(|rate| rate.as_u64()),
             concurrency,
+            drain: args.drain,
             grace: args.grace,
             admin: args.admin,
         })
@@ -124,14 +122,14 @@ pub fn run(args: ShipArgs) -> Result<Answer, Error> {
 }
 
 async fn ship(config: &Config, objects: Objects, tally: &Arc<Tally>) -> Result<End, Error> {
-    let stop = CancellationToken::new();
+    let (leave, stop) = (CancellationToken::new(), CancellationToken::new());
     let tasks = TaskTracker::new();
-    watch_signals(&tasks, &stop)?;
+    watch_signals(&tasks, &leave, &stop, config.drain)?;
     let ended = CancellationToken::new();
     if let Some(addr) = config.admin {
         admin::start(&tasks, addr, tally, &ended).await?;
     }
-    let lock = lock(config, &stop).await?;
+    let lock = lock(config, &leave).await?;
     tracing::info!(dir = %config.dir.display(), url = objects.url, "shipping");
     let shipper = Shipper {
         objects,
@@ -142,7 +140,7 @@ async fn ship(config: &Config, objects: Objects, tally: &Arc<Tally>) -> Result<E
         tally: Arc::clone(tally),
         part_bytes: upload::PART_BYTES,
     };
-    let end = Rounds::new(shipper, config.concurrency, config.grace)
+    let end = Rounds::new(shipper, leave, config.concurrency, config.grace)
         .run(config.once.then_some(rounds::ONCE_TRIES_MAX), config.every)
         .await;
     drop(lock);
@@ -150,16 +148,28 @@ async fn ship(config: &Config, objects: Objects, tally: &Arc<Tally>) -> Result<E
     end
 }
 
-/// The first SIGTERM or SIGINT ends the work after the current part.
-fn watch_signals(tasks: &TaskTracker, stop: &CancellationToken) -> Result<(), Error> {
+/// The first SIGTERM or SIGINT asks to leave once all is shipped; the second, or the end of the
+/// drain, stops after the current part.
+fn watch_signals(
+    tasks: &TaskTracker,
+    leave: &CancellationToken,
+    stop: &CancellationToken,
+    drain: Duration,
+) -> Result<(), Error> {
     let listen = |kind| signal(kind).map_err(|cause| Error::io(Path::new("signals"), cause));
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
-    let stop = stop.clone();
+    let (leave, stop) = (leave.clone(), stop.clone());
     drop(tasks.spawn(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+        }
+        leave.cancel();
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            () = tokio::time::sleep(drain) => {}
         }
         stop.cancel();
     }));

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -53,6 +53,7 @@ type Rule = Box<dyn FnMut(&Asked) -> Fault + Send>;
 struct State {
     objects: Mutex<BTreeMap<String, Vec<u8>>>,
     uploads: Mutex<BTreeMap<String, Upload>>,
+    begun: AtomicU64,
     asked: Mutex<Vec<Asked>>,
     overwritten: Mutex<Vec<String>>,
     rule: Mutex<Rule>,
@@ -85,6 +86,7 @@ impl FakeS3 {
         let state = Arc::new(State {
             objects: Mutex::default(),
             uploads: Mutex::default(),
+            begun: AtomicU64::new(0),
             asked: Mutex::default(),
             overwritten: Mutex::default(),
             rule: Mutex::new(Box::new(rule)),

@@ -32,6 +32,15 @@ fn args(container: &Yaml) -> Vec<String> {
         .collect()
 }
 
+/// Sidecars stop in the reverse of their order, and the last segment is sealed when the proxy stops.
+#[test]
+fn the_shipper_outlives_the_recorder() {
+    let pod = pod();
+    let containers = pod["initContainers"].as_vec().unwrap().iter();
+    let names: Vec<&str> = containers.filter_map(|one| one["name"].as_str()).collect();
+    assert_eq!(names, ["truetape-ship", "truetape-proxy"]);
+}
+
 #[test]
 fn both_sidecars_are_native_and_locked_down() {
     let mut complaints = Vec::new();

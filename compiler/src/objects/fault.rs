@@ -29,6 +29,8 @@ impl Fault {
             Precondition, Unauthenticated,
         };
         match cause {
+            // Somebody else ended our upload, as a rule of the bucket does: it begins anew.
+            NotFound { .. } if chain(cause).contains("NoSuchUpload") => Self::Passing,
             NotFound { .. } => Self::Absent,
             AlreadyExists { .. } | Precondition { .. } | NotModified { .. } => Self::Taken,
             PermissionDenied { .. } | Unauthenticated { .. } => Self::Denied,
@@ -156,6 +158,19 @@ mod tests {
             Fault::Passing
         );
         assert_eq!(of("connection refused"), Fault::Passing);
+    }
+
+    #[test]
+    fn an_upload_that_somebody_ended_is_begun_anew() {
+        let absent = |words: &str| object_store::Error::NotFound {
+            path: "a".to_owned(),
+            source: words.to_owned().into(),
+        };
+        assert_eq!(
+            Fault::of(&absent("<Code>NoSuchUpload</Code>")),
+            Fault::Passing
+        );
+        assert_eq!(Fault::of(&absent("<Code>NoSuchKey</Code>")), Fault::Absent);
     }
 
     #[test]

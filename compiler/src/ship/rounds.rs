@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// Rounds in a row that `--once` lets a store fail: about fifteen seconds of pauses.
 pub(super) const ONCE_TRIES_MAX: u32 = 5;
@@ -18,6 +19,9 @@ pub(super) const ONCE_TRIES_MAX: u32 = 5;
 /// A segment that could not be shipped for a reason of its own is looked at again after this long:
 /// an operator may have moved the other object away.
 const HELD_FOR: Duration = Duration::from_secs(600);
+
+/// How often to look while leaving: the recorder is sealing its last segment.
+const LEAVE_EVERY: Duration = Duration::from_millis(200);
 
 /// How the work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,8 @@ struct Problem {
 #[derive(Debug)]
 pub(super) struct Rounds {
     shipper: Arc<Shipper>,
+    /// Asks to end once everything is shipped.
+    leave: CancellationToken,
     concurrency: usize,
     grace: Duration,
     held: BTreeMap<String, Held>,
@@ -63,9 +69,15 @@ struct Round {
 
 impl Rounds {
     /// Starts with nothing held.
-    pub(super) fn new(shipper: Shipper, concurrency: usize, grace: Duration) -> Self {
+    pub(super) fn new(
+        shipper: Shipper,
+        leave: CancellationToken,
+        concurrency: usize,
+        grace: Duration,
+    ) -> Self {
         Self {
             shipper: Arc::new(shipper),
+            leave,
             concurrency,
             grace,
             held: BTreeMap::new(),
@@ -74,49 +86,53 @@ impl Rounds {
 
     /// Goes on until stopped, or once with so many tries.
     pub(super) async fn run(mut self, once: Option<u32>, every: Duration) -> Result<End, Error> {
+        let stop = self.shipper.stop.clone();
         let mut backoff = Backoff::new(u64::from(std::process::id()));
         loop {
-            let todo = self.todo(once.is_some())?;
+            // Before the look: what is sealed after it belongs to another round.
+            let leaving = self.leave.is_cancelled();
+            let (todo, all_sealed) = self.todo(once.is_some())?;
+            let idle = todo.is_empty();
             let round = self.round(todo).await;
             if round.cut > 0 {
                 return Ok(End::Cut(round.cut));
             }
             let pause = match &round.trouble {
                 Some(cause) => self.trouble(cause, once, &mut backoff)?,
+                None if stop.is_cancelled() => return Ok(End::Done),
+                None if once.is_some() => return self.complaints(),
+                None if leaving && idle && all_sealed => return Ok(End::Done),
                 None => {
                     if backoff.tries() > 0 {
                         tracing::info!(tries = backoff.tries(), "the store is back");
                     }
                     backoff.reset();
-                    every
+                    if leaving { LEAVE_EVERY } else { every }
                 }
             };
-            if self.shipper.stop.is_cancelled() {
-                return Ok(End::Done);
-            }
-            if once.is_some() && round.trouble.is_none() {
-                return self.complaints();
-            }
-            drop(tokio::time::timeout(pause, self.shipper.stop.cancelled()).await);
-            if self.shipper.stop.is_cancelled() {
-                return Ok(End::Done);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => return Ok(End::Done),
+                () = self.leave.cancelled(), if !leaving => {}
             }
         }
     }
 
-    /// The segments to try now. A directory that cannot be read is said, and looked at again.
-    fn todo(&mut self, once: bool) -> Result<Vec<Segment>, Error> {
+    /// The segments to try now, and whether the recorder has none left to seal. A directory that
+    /// cannot be read is said, and looked at again.
+    fn todo(&mut self, once: bool) -> Result<(Vec<Segment>, bool), Error> {
         let dir = &self.shipper.dir;
         let scan = match scan(dir) {
             Ok(scan) => scan,
             Err(cause) if once => return Err(Error::io(dir, cause)),
             Err(cause) => {
                 tracing::warn!(%cause, "the directory cannot be read; trying again");
-                return Ok(Vec::new());
+                return Ok((Vec::new(), false));
             }
         };
         let tally = &self.shipper.tally;
         tally.unsettled.store(scan.unsettled, Relaxed);
+        let all_sealed = scan.spools == 0;
         let now = Instant::now();
         self.held.retain(|name, held| {
             let still = held.until.is_none_or(|until| until > now);
@@ -130,7 +146,7 @@ impl Rounds {
         tally
             .waiting_bytes
             .store(todo.iter().map(|segment| segment.bytes).sum(), Relaxed);
-        Ok(todo)
+        Ok((todo, all_sealed))
     }
 
     /// Ships some at a time. The store's trouble is every segment's, so no further one is begun.

@@ -30,6 +30,8 @@ pub(super) struct Scan {
     /// Segments whose spool is still there: the recorder is about to remove it, or died before it
     /// did, and would seal it again if it found the segment gone.
     pub(super) unsettled: u64,
+    /// Spools: what a recorder has yet to seal.
+    pub(super) spools: u64,
 }
 
 /// Looks at a directory. Spools, locks and files in the making are not segments.
@@ -38,6 +40,8 @@ pub(super) fn scan(dir: &Path) -> std::io::Result<Scan> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
+        let is_spool = |name: &str| name.ends_with(SPOOL_SUFFIX);
+        scan.spools += u64::from(name.to_str().is_some_and(is_spool));
         let Some(name) = name.to_str().filter(|name| name.ends_with(SEGMENT_SUFFIX)) else {
             continue;
         };
@@ -142,6 +146,7 @@ mod tests {
             .collect();
         assert_eq!(names, ["p-17-000001.parquet", "p-17-000002.parquet"]);
         assert_eq!(scan.unsettled, 1, "000003 may be sealed again");
+        assert_eq!(scan.spools, 2, "000003 and 000004");
     }
 
     #[test]

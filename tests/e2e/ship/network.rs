@@ -264,7 +264,12 @@ fn a_stop_waits_for_the_current_part_and_no_longer_than_its_grace() {
                 Fault::None
             }
         });
-        let shipper = start(dir.path(), &url(), &["--grace", grace], &store.env());
+        let shipper = start(
+            dir.path(),
+            &url(),
+            &["--drain", "0s", "--grace", grace],
+            &store.env(),
+        );
         let deadline = Instant::now() + WITHIN;
         while !store.asked().iter().any(is_part) {
             assert!(
@@ -299,6 +304,43 @@ fn a_stop_waits_for_the_current_part_and_no_longer_than_its_grace() {
         assert_eq!((store.objects().len(), store.parts_left()), (1, 0));
         assert_eq!(left(dir.path()).len(), 0);
     }
+}
+
+#[test]
+fn a_shipper_that_is_asked_to_leave_waits_for_the_last_segment() {
+    let dir = TempDir::new("ship-leave");
+    // A recorder is about to seal its last.
+    let spool = dir.path().join("pod-7-1732960000000000-000001.spool");
+    std::fs::write(&spool, b"in progress").unwrap();
+    let store = FakeS3::start(|_| Fault::None);
+    let shipper = start(
+        dir.path(),
+        &url(),
+        &["--drain", "60s", "--every", "60s"],
+        &store.env(),
+    );
+    shipper.event("shipping");
+    shipper.terminate();
+    let (name, _) = seal(dir.path(), 1, 3_000);
+    std::fs::remove_file(&spool).unwrap();
+    shipper.wait(WITHIN).expect_code(0);
+    assert_eq!(
+        store.objects().into_keys().collect::<Vec<_>>(),
+        [key(&name)]
+    );
+    assert_eq!(left(dir.path()).len(), 0);
+
+    // One that never does is waited for no longer than --drain.
+    std::fs::write(&spool, b"in progress").unwrap();
+    let shipper = start(
+        dir.path(),
+        &url(),
+        &["--drain", "300ms", "--every", "60s"],
+        &store.env(),
+    );
+    shipper.event("shipping");
+    shipper.stop().expect_code(0);
+    assert!(spool.is_file());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{Answer, Asked, BUCKET, State, Upload, lock};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 
 /// Carries out a request.
 pub(super) fn handle(state: &State, asked: &Asked, body: Vec<u8>) -> Answer {
@@ -84,7 +85,7 @@ fn create(state: &State, asked: &Asked, key: &str, body: Vec<u8>) -> Answer {
 
 fn begin(state: &State, key: &str) -> Answer {
     let mut uploads = lock(&state.uploads);
-    let id = format!("upload-{}", lock(&state.asked).len());
+    let id = format!("upload-{}", state.begun.fetch_add(1, Ordering::Relaxed));
     let xml = format!(
         "<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
     );
