@@ -50,6 +50,11 @@ pub(crate) struct Recorded {
 
 impl Recorder {
     pub(crate) fn start(case: &str, upstream: &Upstream) -> Self {
+        Self::before(case, &upstream.url())
+    }
+
+    /// Starts one in front of any upstream.
+    pub(crate) fn before(case: &str, url: &str) -> Self {
         let dir = TempDir::new(case);
         let out = dir.join("capture");
         let process = Process::start(
@@ -61,7 +66,7 @@ impl Recorder {
                 "--admin".as_ref(),
                 "127.0.0.1:0".as_ref(),
                 "--upstream".as_ref(),
-                upstream.url().as_ref(),
+                url.as_ref(),
                 "--out".as_ref(),
                 out.as_os_str(),
             ],
@@ -204,6 +209,8 @@ pub(crate) fn facts(row: &Exchange) -> ResponseFacts {
 #[derive(Debug)]
 pub(crate) struct Sides<'a> {
     pub(crate) name: &'a str,
+    /// How it was run.
+    pub(crate) by: &'static str,
     /// The request's body, as the client had it.
     pub(crate) request_body: &'a [u8],
     /// The body that the upstream wrote; `None` when it wrote raw bytes.
@@ -217,7 +224,7 @@ pub(crate) struct Sides<'a> {
 
 /// What an exchange showed.
 pub(crate) fn seen(sides: &Sides<'_>, recorded: &Recorded) -> Seen {
-    let mut seen = Seen::new(sides.name, "proxy");
+    let mut seen = Seen::new(sides.name, sides.by);
     seen.faults.extend(recorded.faults.iter().cloned());
     seen.waited_ms = recorded.waited_ms + sides.record.waited.as_secs_f64() * 1e3;
     wire_values(&mut seen, sides);

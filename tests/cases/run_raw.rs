@@ -166,6 +166,7 @@ fn one(case: &Case, exchange: &Exchange) -> Seen {
     let recorded = recorder.stop();
     let sides = Sides {
         name: &exchange.name,
+        by: "proxy",
         request_body: &sent.body,
         body: None,
         answer: &answer,

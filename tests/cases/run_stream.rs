@@ -9,8 +9,9 @@ use crate::times::Anchor;
 use serde_json::Value;
 use truetape_schemas::capture::Exchange;
 use truetape_schemas::capture::blob::Blob;
-use truetape_testkit::client::exchange;
-use truetape_testkit::upstream::{Script, Upstream};
+use truetape_testkit::client::{Answer, exchange};
+use truetape_testkit::timed2::{Upstream2, exchange2};
+use truetape_testkit::upstream::{Record, Script, Upstream};
 
 /// Runs every variant, through each part the case is about.
 pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
@@ -21,7 +22,7 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
     let mut all = Vec::new();
     for variant in &variants {
         if case.is_about("proxy") {
-            all.push(through_proxy(case, variant));
+            all.extend(through_proxy(case, variant));
         }
         if case.is_about("replay") {
             all.push(crate::replayed::by_client(case, variant)?);
@@ -84,7 +85,7 @@ pub(crate) fn run_json(case: &Case) -> Result<Vec<Seen>, String> {
         let Some(answer) = own(case, "response", &name, ".json").or_else(|| sibling(case)) else {
             return Err(format!("{file}: no answer to give"));
         };
-        all.push(through_proxy(
+        all.extend(through_proxy(
             case,
             &ready(&name, request(case, &name)?, &case.json(&answer)?),
         ));
@@ -92,7 +93,7 @@ pub(crate) fn run_json(case: &Case) -> Result<Vec<Seen>, String> {
     for (name, file) in case.named("request", ".gen.json") {
         let request = generated(&case.json(&file)?)?;
         let answer = own(case, "response", &name, ".json").ok_or("no response file")?;
-        all.push(through_proxy(
+        all.extend(through_proxy(
             case,
             &ready(&name, request, &case.json(&answer)?),
         ));
@@ -159,20 +160,74 @@ fn base64(seed: u64, bytes: usize) -> String {
     text
 }
 
-fn through_proxy(case: &Case, variant: &Variant) -> Seen {
+/// Over both protocols at once: most of the time they wait.
+fn through_proxy(case: &Case, variant: &Variant) -> [Seen; 2] {
+    std::thread::scope(|scope| {
+        let over_http2 = scope.spawn(|| over_http2(case, variant));
+        let over_http1 = over_http1(case, variant);
+        let joined = over_http2.join();
+        [
+            over_http1,
+            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        ]
+    })
+}
+
+fn over_http1(case: &Case, variant: &Variant) -> Seen {
     let anchor = Anchor::now();
     let script = variant.script.clone();
     let upstream = Upstream::start(move |_| script.clone());
     let recorder = Recorder::start(&case.id, &upstream);
     let answer = exchange(recorder.addr, &variant.request.wire(), variant.abort_after);
     let record = upstream.await_finished(0, WITHIN);
+    told(
+        case,
+        variant,
+        ("proxy", anchor),
+        (&answer, &record),
+        recorder,
+    )
+}
+
+fn over_http2(case: &Case, variant: &Variant) -> Seen {
+    let anchor = Anchor::now();
+    let upstream = Upstream2::start(variant.script.clone());
+    let recorder = Recorder::before(&case.id, &upstream.url());
+    let Request {
+        method,
+        path,
+        headers,
+        body,
+    } = &variant.request;
+    let answer = exchange2(
+        recorder.addr,
+        method,
+        path,
+        headers,
+        body,
+        variant.abort_after,
+    );
+    let record = upstream.await_finished(WITHIN);
+    let by = "proxy, http2";
+    told(case, variant, (by, anchor), (&answer, &record), recorder)
+}
+
+/// What an exchange showed, once its proxy has ended.
+fn told(
+    case: &Case,
+    variant: &Variant,
+    (by, anchor): (&'static str, Anchor),
+    (answer, record): (&Answer, &Record),
+    recorder: Recorder,
+) -> Seen {
     let recorded = recorder.stop();
     let sides = Sides {
         name: &variant.name,
+        by,
         request_body: &variant.request.body,
         body: Some(&variant.body),
-        answer: &answer,
-        record: &record,
+        answer,
+        record,
         nominal_ms: &variant.nominal_ms,
         anchor,
         tolerance_ms: case.tolerance_ms,

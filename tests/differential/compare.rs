@@ -1,7 +1,7 @@
 //! What differs between an exchange without the proxy and one through it.
 
 use std::collections::BTreeMap;
-use truetape_testkit::talk::{ClientSeen, End, Fields, Message, ServerSeen};
+use truetape_testkit::talk::{ClientSeen, End, Fields, Message, Protocol, ServerSeen};
 
 /// Both sides of one play.
 pub(crate) struct Played {
@@ -52,6 +52,17 @@ pub(crate) fn compare(direct: &Played, proxied: &Played) -> Vec<Difference> {
     found.bytes("server.tunnelled", &server.tunnelled, &other.tunnelled);
     let knew = |server: &ServerSeen| server.gone_at.is_some();
     found.same("server.knew", &knew(server), &knew(other));
+    // An upstream that had to wait for a slow client must wait for it through the proxy too.
+    let waited = |played: &Played| played.server.sent_at.zip(played.client.resumed_at);
+    let waited = |played: &Played| waited(played).is_some_and(|(sent, resumed)| sent >= resumed);
+    // Over HTTP/1.1 the sockets on the way may hold all of it.
+    let windows = direct.server.protocols.contains(&Protocol::Http2);
+    if windows && waited(direct) && !waited(proxied) {
+        found.add(
+            "held-back",
+            "a slow client did not hold the upstream back".to_owned(),
+        );
+    }
     for (hung, who) in [(&direct.hung, "direct"), (&proxied.hung, "proxied")] {
         if let Some(hung) = hung {
             found.add("hung", format!("{who}: {hung}"));

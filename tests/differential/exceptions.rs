@@ -81,15 +81,10 @@ pub(crate) const EXCEPTIONS: &[Exception] = &[
         why: "RFC 9112, 6.3: it may be an attempt to smuggle a request",
     },
     Exception {
-        name: "half-close",
-        keys: &[
-            "requests",
-            "server.connections",
-            "server.protocols",
-            "server.knew",
-        ],
-        told: "A client that closes its sending side has gone",
-        why: "so do engines take it, and so a client that vanishes is noticed while it waits",
+        name: "streams-reset",
+        keys: &["answer.end"],
+        told: "The end of an upstream's HTTP/2 connection under a stream",
+        why: "the client's connection carries other streams",
     },
     Exception {
         name: "http10",

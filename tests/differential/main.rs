@@ -51,9 +51,6 @@ const AT_A_TIME: usize = 4;
 /// The whole run must stay below this, on a machine with nothing else to do below half of it.
 const RUN_WITHIN: Duration = Duration::from_secs(180);
 
-/// What the proxy speaks.
-const PROTOCOLS: &[Protocol] = &[Protocol::Http1];
-
 /// An entry on one protocol.
 type Play = (Arc<Entry>, Protocol);
 
@@ -61,13 +58,13 @@ type Play = (Arc<Entry>, Protocol);
 fn every_exchange_is_the_same_with_the_proxy_and_without() {
     let mut entries = corpus::all();
     entries.extend(open::all());
-    none_differ(&run(entries, Between::Proxy, PROTOCOLS));
+    none_differ(&run(entries, Between::Proxy));
 }
 
 #[test]
 fn exchanges_are_the_same_with_tls_on_both_sides() {
     let over_tls = corpus::all().into_iter().filter(|entry| entry.tls);
-    none_differ(&run(over_tls.collect(), Between::ProxyWithTls, PROTOCOLS));
+    none_differ(&run(over_tls.collect(), Between::ProxyWithTls));
 }
 
 /// The control: what two plays differ by with nothing between is the harness's own.
@@ -79,8 +76,7 @@ fn two_plays_without_the_proxy_are_the_same() {
         row: None,
         ..entry
     };
-    let both = [Protocol::Http1, Protocol::Http2];
-    none_differ(&run(quick.map(bare).collect(), Between::Nothing, &both));
+    none_differ(&run(quick.map(bare).collect(), Between::Nothing));
 }
 
 #[track_caller]
@@ -94,15 +90,14 @@ fn none_differ(failed: &[String]) {
 }
 
 /// Plays entries, a line an entry and protocol, and names those that differ.
-fn run(entries: Vec<Entry>, between: Between, on: &[Protocol]) -> Vec<String> {
+fn run(entries: Vec<Entry>, between: Between) -> Vec<String> {
     let only = std::env::var(ONLY).unwrap_or_default();
     let picked = entries
         .into_iter()
         .filter(|entry| entry.name.contains(&only));
     let plays = picked.flat_map(|entry| {
         let entry = Arc::new(entry);
-        let mut protocols = entry.protocols.clone();
-        protocols.retain(|protocol| on.contains(protocol));
+        let protocols = entry.protocols.clone();
         protocols
             .into_iter()
             .map(move |protocol| (Arc::clone(&entry), protocol))

@@ -12,7 +12,8 @@
 //! 8. [`shared`]: public traces and cases beside the repository;
 //! 9. [`tempdir`]: scratch folders that stay when asked;
 //! 10. [`eval`]: tables and figures of what was measured, with the machine;
-//! 11. [`talk`]: exchanges as scripts, played by raw clients and servers of HTTP/1.1 and HTTP/2.
+//! 11. [`talk`]: exchanges as scripts, played by raw clients and servers of HTTP/1.1 and HTTP/2;
+//! 12. [`timed2`]: one exchange over HTTP/2, with the time of every frame.
 //!
 //! Everything binds port 0, awaits events with a deadline, and knows no network beyond loopback.
 #![expect(
@@ -31,6 +32,7 @@ pub mod s3;
 pub mod shared;
 pub mod talk;
 pub mod tempdir;
+pub mod timed2;
 pub mod tls;
 pub mod trace;
 pub mod upstream;

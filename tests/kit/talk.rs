@@ -165,6 +165,8 @@ pub struct ClientSeen {
     pub tunnelled: Vec<u8>,
     /// When it went away, if it did.
     pub left_at: Option<Instant>,
+    /// When it read again after it had not.
+    pub resumed_at: Option<Instant>,
 }
 
 /// What a server saw.
@@ -178,6 +180,8 @@ pub struct ServerSeen {
     pub tunnelled: Vec<u8>,
     /// When it learnt that its peer had gone, where the script waits for that.
     pub gone_at: Option<Instant>,
+    /// When the last answer was written to its end.
+    pub sent_at: Option<Instant>,
     /// The protocol of each connection.
     pub protocols: Vec<Protocol>,
 }

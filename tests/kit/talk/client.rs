@@ -73,6 +73,7 @@ impl Player<'_> {
             Act::Stall(time) => {
                 self.flush(&[]).await;
                 tokio::time::sleep(*time).await;
+                self.seen.resumed_at = Some(Instant::now());
             }
             Act::Await(what) => {
                 self.flush(&[]).await;

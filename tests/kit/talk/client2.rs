@@ -27,6 +27,8 @@ struct Player<'a> {
     streams: Vec<Stream>,
     /// A request whose first body act decides how its head ends.
     held: Option<Request<()>>,
+    /// Whether what comes is read.
+    gate: watch::Sender<bool>,
     tasks: JoinSet<()>,
     seen: ClientSeen,
 }
@@ -38,6 +40,7 @@ pub async fn play(dial: &Dial, acts: &[Act], _closes: Option<bool>) -> ClientSee
         requests: None,
         streams: Vec::new(),
         held: None,
+        gate: watch::Sender::new(true),
         tasks: JoinSet::new(),
         seen: ClientSeen::default(),
     };
@@ -64,7 +67,13 @@ impl Player<'_> {
                     drop(stream.sending.send_trailers(map(fields)));
                 }
             }
-            Act::Pause(time) | Act::Stall(time) => tokio::time::sleep(*time).await,
+            Act::Pause(time) => tokio::time::sleep(*time).await,
+            Act::Stall(time) => {
+                self.gate.send_replace(false);
+                tokio::time::sleep(*time).await;
+                self.seen.resumed_at = Some(Instant::now());
+                self.gate.send_replace(true);
+            }
             Act::Await(what) => self.await_what(*what).await,
             Act::Leave => self.reset(Reason::CANCEL).await,
             Act::Reset(code) => self.reset(Reason::from(*code)).await,
@@ -95,7 +104,8 @@ impl Player<'_> {
         };
         match sent {
             Ok((response, sending)) => {
-                self.tasks.spawn(receive(response, told));
+                self.tasks
+                    .spawn(receive(response, told, self.gate.subscribe()));
                 self.streams.push(Stream { sending, answer });
             }
             Err(cause) => self.seen.answers.push(Message {
@@ -229,7 +239,11 @@ pub async fn send(
     true
 }
 
-async fn receive(mut answer: ResponseFuture, told: watch::Sender<Message>) {
+async fn receive(
+    mut answer: ResponseFuture,
+    told: watch::Sender<Message>,
+    gate: watch::Receiver<bool>,
+) {
     let answered = poll_fn(|cx| {
         while let Poll::Ready(Some(Ok(interim))) = answer.poll_informational(cx) {
             let seen = (
@@ -247,17 +261,22 @@ async fn receive(mut answer: ResponseFuture, told: watch::Sender<Message>) {
                 message.start = format!("HTTP/2 {}", parts.status.as_u16());
                 message.fields = fields(&parts.headers);
             });
-            read(body, &told).await;
+            read(body, &told, gate).await;
         }
         Err(cause) => told.send_modify(|message| message.end = ending(&cause)),
     }
 }
 
-/// Reads a body to its end.
-pub async fn read(mut body: RecvStream, told: &watch::Sender<Message>) {
+/// Reads a body to its end, while the gate is open: behind a closed one the window fills.
+pub async fn read(
+    mut body: RecvStream,
+    told: &watch::Sender<Message>,
+    mut gate: watch::Receiver<bool>,
+) {
     while let Some(frame) = body.data().await {
         match frame {
             Ok(bytes) => {
+                gate.wait_for(|open| *open).await.ok();
                 // Fails once the stream is over, which the next frame tells.
                 drop(body.flow_control().release_capacity(bytes.len()));
                 told.send_modify(|message| message.body.extend_from_slice(&bytes));

@@ -5,7 +5,7 @@ use super::server::{Part, Scene};
 use super::socket::Socket;
 use super::wire::{Sending, Wire, head};
 use super::{Act, Awaited, PROBE, Protocol, WITHIN};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Serves one connection to its end.
 pub async fn serve(socket: Socket, scene: &Scene) {
@@ -84,6 +84,9 @@ async fn answer(wire: &mut Wire, at: usize, part: &Part, scene: &Scene) -> bool 
         };
         held.extend_from_slice(&bytes);
         write(wire, &mut held).await;
+        if *act == Act::End {
+            scene.seen().sent_at = Some(Instant::now());
+        }
         match act {
             Act::HangUp => {
                 wire.half_close().await;

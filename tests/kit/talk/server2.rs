@@ -103,9 +103,11 @@ async fn stream(
         held: None,
         request: request.clone(),
         orders,
+        gate: watch::Sender::new(true),
         ended: false,
     };
-    tokio::join!(read(body, &told), acting.play(&part, scene));
+    let gate = acting.gate.subscribe();
+    tokio::join!(read(body, &told, gate), acting.play(&part, scene));
     let seen = request.borrow().clone();
     scene.note(number, seen);
 }
@@ -116,6 +118,8 @@ struct Acting {
     held: Option<http::Response<()>>,
     request: watch::Receiver<Message>,
     orders: mpsc::Sender<Order>,
+    /// Whether the request's body is read.
+    gate: watch::Sender<bool>,
     ended: bool,
 }
 
@@ -157,7 +161,12 @@ impl Acting {
                 }
                 self.ended = true;
             }
-            Act::Pause(time) | Act::Stall(time) => tokio::time::sleep(*time).await,
+            Act::Pause(time) => tokio::time::sleep(*time).await,
+            Act::Stall(time) => {
+                self.gate.send_replace(false);
+                tokio::time::sleep(*time).await;
+                self.gate.send_replace(true);
+            }
             Act::Await(Awaited::Gone) => {
                 if let Some(at) = self.gone(WITHIN).await {
                     scene.gone(at);
@@ -168,7 +177,10 @@ impl Acting {
             Act::Reset(code) => self.reset(Reason::from(*code)),
             Act::GoAway(code) => self.order(Order::GoAway(Reason::from(*code))).await,
             Act::HangUp => self.order(Order::HangUp).await,
-            Act::End | Act::Request { .. } | Act::Raw(_) | Act::HalfClose => {}
+            Act::End => {
+                scene.seen().sent_at = Some(Instant::now());
+            }
+            Act::Request { .. } | Act::Raw(_) | Act::HalfClose => {}
         }
     }
 
