@@ -180,9 +180,10 @@ async fn steps(
         .borrow()
         .as_ref()
         .map_or_else(Instant::now, |r| r.read_at);
-    let Some((written, _)) = Head::split(&script.head) else {
+    let Some((written, used)) = Head::split(&script.head) else {
         return true;
     };
+    let beside = Bytes::copy_from_slice(script.head.get(used..).unwrap_or_default());
     let mut sending = None;
     let mut ended = false;
     for step in &script.steps {
@@ -198,6 +199,10 @@ async fn steps(
                 }
             });
             sending = sent;
+            if let (Some(stream), false) = (&mut sending, beside.is_empty()) {
+                // What a script of HTTP/1.1 writes along with the head. A failure shows below.
+                drop(stream.send_data(beside.clone(), false));
+            }
         }
         let Some(stream) = sending.as_mut() else {
             return true;
