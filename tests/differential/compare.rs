@@ -110,7 +110,7 @@ impl Found {
     fn message(&mut self, what: &str, direct: &Message, proxied: &Message) {
         let key = |part: &str| format!("{what}.{part}");
         self.same(&key("start"), &direct.start, &proxied.start);
-        self.same(&key("interim"), &direct.interim, &proxied.interim);
+        self.interim(what, &direct.interim, &proxied.interim);
         self.fields(what, &direct.fields, &proxied.fields);
         // How far a request got that broke off depends on buffers.
         let broke_off = |message: &Message| what == "request" && message.end != End::Whole;
@@ -119,16 +119,26 @@ impl Found {
         if !(prefix && broke_off(direct) && broke_off(proxied)) {
             self.bytes(&key("body"), &direct.body, &proxied.body);
         }
-        let lower = |fields: &Fields| -> Fields {
-            let lower = |(name, value): &(String, String)| (name.to_lowercase(), value.clone());
-            fields.iter().map(lower).collect()
-        };
         if lower(&direct.trailers) != lower(&proxied.trailers) {
             self.same(&key("trailers"), &direct.trailers, &proxied.trailers);
         } else {
             self.same(&key("trailer-case"), &direct.trailers, &proxied.trailers);
         }
         self.end(&key("end"), &direct.end, &proxied.end);
+    }
+
+    fn interim(&mut self, what: &str, direct: &[(String, Fields)], proxied: &[(String, Fields)]) {
+        let bare = |(start, fields): &(String, Fields)| {
+            let status = start.split(' ').nth(1).unwrap_or_default().to_owned();
+            (status, lower(fields))
+        };
+        let bare = |all: &[(String, Fields)]| all.iter().map(bare).collect::<Vec<_>>();
+        let key = if bare(direct) == bare(proxied) {
+            "interim-form"
+        } else {
+            "interim"
+        };
+        self.same(&format!("{what}.{key}"), &direct, &proxied);
     }
 
     fn end(&mut self, key: &str, direct: &End, proxied: &End) {
@@ -160,10 +170,14 @@ impl Found {
     }
 }
 
+fn lower(fields: &Fields) -> Fields {
+    let lower = |(name, value): &(String, String)| (name.to_lowercase(), value.clone());
+    fields.iter().map(lower).collect()
+}
+
 /// Fields that are for the other end: not those of a hop, nor those that `Connection` nominates.
 fn passing(fields: &Fields) -> Fields {
-    let lower = |(name, value): &(String, String)| (name.to_lowercase(), value.clone());
-    let pairs: Vec<(String, String)> = fields.iter().map(lower).collect();
+    let pairs = lower(fields);
     let values = |wanted: &str| -> Vec<String> {
         let of = pairs.iter().filter(|(name, _)| name == wanted);
         let tokens = of.flat_map(|(_, value)| value.split(','));

@@ -19,6 +19,12 @@ pub(crate) struct Exception {
 /// Every one; an entry that names one must show it, so that the page stays true.
 pub(crate) const EXCEPTIONS: &[Exception] = &[
     Exception {
+        name: "interim",
+        keys: &["answer.interim-form"],
+        told: "Of interim responses (1xx) over HTTP/1",
+        why: "hyper's client hands them out without either",
+    },
+    Exception {
         name: "trailers",
         keys: &["answer.trailers", "request.trailers"],
         told: "Trailers that `Trailer` does not declare",
