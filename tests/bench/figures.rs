@@ -70,7 +70,10 @@ pub(crate) fn show(figures: &Figures, name: &str) -> String {
 
 /// Two quantiles as text.
 pub(crate) fn pair(figures: &Figures, p50: &str, p99: &str) -> String {
-    format!("{}, {}", show(figures, p50), show(figures, p99))
+    match (show(figures, p50), show(figures, p99)) {
+        (p50, p99) if p50.is_empty() && p99.is_empty() => String::new(),
+        (p50, p99) => format!("{p50}, {p99}"),
+    }
 }
 
 /// One subject's figure over another's.

@@ -111,23 +111,32 @@ impl Clients {
     }
 }
 
+/// How long is counted, after how long a warm-up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) warm_s: f64,
+    pub(crate) seconds: f64,
+}
+
+impl Span {
+    /// From now on: once all connections are open.
+    fn begin(self) -> Window {
+        let begin_ns = now_ns() + ns(self.warm_s);
+        Window {
+            begin_ns,
+            end_ns: begin_ns + ns(self.seconds),
+        }
+    }
+}
+
 /// A stretch of time in which things are counted: what happens before warms up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
-    pub(crate) begin_ns: u64,
-    pub(crate) end_ns: u64,
+struct Window {
+    begin_ns: u64,
+    end_ns: u64,
 }
 
 impl Window {
-    /// Begins after a warm-up from now on.
-    pub(crate) fn after(warm_s: f64, seconds: f64) -> Self {
-        let begin_ns = now_ns() + ns(warm_s);
-        Self {
-            begin_ns,
-            end_ns: begin_ns + ns(seconds),
-        }
-    }
-
     fn holds(self, at_ns: u64) -> bool {
         (self.begin_ns..self.end_ns).contains(&at_ns)
     }
@@ -205,11 +214,12 @@ impl<'a> Clock<'a> {
 pub(crate) fn saturate(
     addr: SocketAddr,
     connections: usize,
-    window: Window,
+    span: Span,
     observer: &mut dyn Observer,
 ) -> u64 {
     let request = wire::small_request();
     let mut clients = Clients::connect(addr, connections);
+    let window = span.begin();
     let mut clock = Clock::new(window, observer);
     for client in &mut clients.all {
         client.send(&request, now_ns());
@@ -238,18 +248,22 @@ pub(crate) struct Paced {
     pub(crate) late_ns: Vec<u64>,
 }
 
-/// Requests on an absolute schedule, each over a connection that is idle, or over a new one.
+/// Requests on an absolute schedule, each over a connection that is idle, or over a new one. Nothing
+/// for a subject that falls behind for good: its latency is as long as one measures.
 pub(crate) fn pace(
     addr: SocketAddr,
     per_s: u64,
-    window: Window,
+    span: Span,
     observer: &mut dyn Observer,
-) -> Paced {
+) -> Option<Paced> {
     /// Connections that are opened before the first request.
     const CONNECTIONS: usize = 16;
+    /// Connections that wait for an answer once a subject has fallen behind by a quarter of a second.
+    const BEHIND: usize = 256;
     let request = wire::small_request();
     let every_ns = NS_PER_S / per_s;
     let mut clients = Clients::connect(addr, CONNECTIONS);
+    let window = span.begin();
     let mut idle: Vec<usize> = (0..CONNECTIONS).collect();
     let mut clock = Clock::new(window, observer);
     let (mut ready, mut paced) = (Vec::new(), Paced::default());
@@ -257,6 +271,9 @@ pub(crate) fn pace(
     while !clock.passes() {
         clients.poll.wait(clock.next_ns().min(due_ns), &mut ready);
         while now_ns() >= due_ns {
+            if idle.is_empty() && clients.all.len() >= BEHIND {
+                return None;
+            }
             let number = idle.pop().unwrap_or_else(|| clients.open(addr));
             if window.holds(due_ns) {
                 paced.late_ns.push(now_ns() - due_ns);
@@ -280,7 +297,7 @@ pub(crate) fn pace(
         }
         clients.none_is_stuck();
     }
-    paced
+    Some(paced)
 }
 
 /// What streams are made of.
@@ -302,11 +319,12 @@ pub(crate) struct Seen {
 pub(crate) fn stream(
     addr: SocketAddr,
     streams: Streams,
-    window: Window,
+    span: Span,
     observer: &mut dyn Observer,
 ) -> Seen {
     let request = wire::stream_request(streams.events, streams.every_us);
     let mut clients = Clients::connect(addr, streams.count);
+    let window = span.begin();
     let mut clock = Clock::new(window, observer);
     // Streams that began together would send together.
     let (start_ns, spread_ns) = (now_ns(), streams.every_us * 1000 / streams.count as u64);

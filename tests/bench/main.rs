@@ -22,7 +22,7 @@ mod wire;
 
 use clap::Parser;
 use figures::{Figures, cpu_us, medians, pair, ratio, show};
-use load::{Observer, Streams, Window};
+use load::{Observer, Span, Streams};
 use process::Times;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -165,13 +165,14 @@ impl Bench<'_> {
     fn against<T>(
         &mut self,
         warm_s: f64,
-        load: impl FnOnce(&Subject, Window, &mut Meter) -> T,
+        load: impl FnOnce(&Subject, Span, &mut Meter) -> T,
     ) -> (T, Meter) {
         let upstream = Upstream::start();
         let subject = Subject::start(self.kind, self.program, upstream.addr);
         let mut meter = Meter::of(&subject);
-        let window = Window::after(warm_s, self.args.seconds());
-        let seen = load(&subject, window, &mut meter);
+        let seconds = self.args.seconds();
+        let span = Span { warm_s, seconds };
+        let seen = load(&subject, span, &mut meter);
         if let Some(counts) = subject.stop() {
             self.measured.recorded.push(counts);
         }
@@ -189,8 +190,8 @@ impl Bench<'_> {
 
     fn requests(&mut self) {
         let seconds = self.args.seconds();
-        let (answered, meter) = self.against(2.0, |subject, window, meter| {
-            load::saturate(subject.addr, CONNECTIONS, window, meter)
+        let (answered, meter) = self.against(2.0, |subject, span, meter| {
+            load::saturate(subject.addr, CONNECTIONS, span, meter)
         });
         self.figures
             .insert("requests_per_s", answered as f64 / seconds);
@@ -204,15 +205,18 @@ impl Bench<'_> {
     }
 
     fn rate(&mut self) {
-        let (paced, _) = self.against(1.0, |subject, window, meter| {
-            load::pace(subject.addr, RATE_PER_S, window, meter)
+        let (paced, _) = self.against(1.0, |subject, span, meter| {
+            load::pace(subject.addr, RATE_PER_S, span, meter)
         });
-        self.figures.extend(figures::of_paced(paced));
+        match paced {
+            Some(paced) => self.figures.extend(figures::of_paced(paced)),
+            None => eprintln!("{} fell behind the rate", self.kind.name()),
+        }
     }
 
     fn events(&mut self) {
-        let (seen, meter) = self.against(3.0, |subject, window, meter| {
-            load::stream(subject.addr, PACED, window, meter)
+        let (seen, meter) = self.against(3.0, |subject, span, meter| {
+            load::stream(subject.addr, PACED, span, meter)
         });
         let events = seen.transit_ns.len() as u64;
         if meter.id.is_some() {
@@ -225,8 +229,8 @@ impl Bench<'_> {
     }
 
     fn memory(&mut self) {
-        let (_, meter) = self.against(1.0, |subject, window, meter| {
-            load::stream(subject.addr, MANY, window, meter)
+        let (_, meter) = self.against(1.0, |subject, span, meter| {
+            load::stream(subject.addr, MANY, span, meter)
         });
         let mib = meter.resident_bytes as f64 / f64::from(1 << 20);
         self.figures.insert("resident_mib", mib);

@@ -177,7 +177,7 @@ fn arguments(kind: Kind, dir: &Path, addr: SocketAddr, upstream: SocketAddr) -> 
             // Segments are sealed within the window, whatever the load.
             args.extend(words(&[
                 "--rotate-every",
-                "2s",
+                "4s",
                 "--drain-timeout",
                 "1s",
                 "--out",
