@@ -227,10 +227,7 @@ impl Writer {
 
     /// Ends the segment now; a flight recorder writes first what it has kept.
     fn flush(&mut self) {
-        loop {
-            let Some(flight) = &mut self.flight else {
-                break;
-            };
+        while let Some(flight) = &mut self.flight {
             let (batch, broken) = flight.batch();
             self.books.account().lose(Loss::Bug, broken);
             if batch.is_empty() && broken == 0 {

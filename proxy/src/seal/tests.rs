@@ -206,7 +206,7 @@ fn long_bodies_are_batches_of_their_own() {
     let body = |length: usize| Exchange {
         exchange_id: length.to_string(),
         request_body: Some(vec![b'q'; length]),
-        response_body: (length % 2 == 0).then(|| vec![b's'; 3 * length]),
+        response_body: length.is_multiple_of(2).then(|| vec![b's'; 3 * length]),
         ..Exchange::default()
     };
     let long = limits::SEAL_BATCH_BYTES_MAX;

@@ -35,11 +35,8 @@ impl Reader {
         };
         match reader.take(MAGIC.len())? {
             Some(magic) if magic == MAGIC => return Ok(reader),
-            Some(magic) if magic == MAGIC_ENCRYPTED => {
-                if reader.unlock(keys)? {
-                    return Ok(reader);
-                }
-            }
+            Some(magic) if magic == MAGIC_ENCRYPTED && reader.unlock(keys)? => return Ok(reader),
+            Some(magic) if magic == MAGIC_ENCRYPTED => {}
             // Never taken for an empty one: that would be removed.
             Some(magic) if magic.starts_with(MAGIC_ANY) => {
                 let problem =
