@@ -60,7 +60,8 @@ pub async fn exchange(
     mut request: Request<Inbound>,
 ) -> Result<Response<ResponseBody>, Gone> {
     let shared = &connection.shared;
-    let (busy, arrival_us) = Busy::begin(&connection.traffic, shared.recorder.clock());
+    let protocol = connection.client.protocol;
+    let (busy, arrival_us) = Busy::begin(&connection.traffic, protocol, shared.recorder.clock());
     shared.metrics.count(Metric::Requests);
     let upgrade = is_upgrade(&connection, &request);
     let client_side = upgrade.then(|| hyper::upgrade::on(&mut request));

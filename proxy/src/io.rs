@@ -1,6 +1,7 @@
 //! The client's socket: when requests begin, how long writes wait, and when the client is gone.
 
 use crate::clock::Clock;
+use crate::protocol::Protocol;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -46,11 +47,14 @@ impl Traffic {
 
     /// An exchange begins: when its first byte was read.
     ///
-    /// A pipelined request has no read of its own, nor has one of many streams: it came with the
-    /// latest one.
-    fn begin(&self, clock: &Clock) -> i64 {
+    /// A pipelined request has no read of its own: it came with the latest one. So did a stream: what
+    /// was read first after the one before may have been a frame of the connection.
+    fn begin(&self, protocol: Protocol, clock: &Clock) -> i64 {
         self.busy.fetch_add(1, Relaxed);
-        let first = self.first_read_us.swap(NEVER, Relaxed);
+        let first = match protocol {
+            Protocol::Http1 => self.first_read_us.swap(NEVER, Relaxed),
+            Protocol::Http2 => NEVER,
+        };
         let last = self.last_read_us.load(Relaxed);
         [first, last]
             .into_iter()
@@ -119,8 +123,8 @@ pub struct Busy(Arc<Traffic>);
 
 impl Busy {
     /// Begins one, and says when its first byte was read.
-    pub fn begin(traffic: &Arc<Traffic>, clock: &Clock) -> (Self, i64) {
-        (Self(Arc::clone(traffic)), traffic.begin(clock))
+    pub fn begin(traffic: &Arc<Traffic>, protocol: Protocol, clock: &Clock) -> (Self, i64) {
+        (Self(Arc::clone(traffic)), traffic.begin(protocol, clock))
     }
 
     /// The connection.
@@ -282,8 +286,28 @@ impl AsyncWrite for ClientIo {
 
 #[cfg(test)]
 mod tests {
-    use super::Traffic;
+    use super::{Busy, Traffic};
     use crate::clock::Clock;
+    use crate::protocol::Protocol;
+
+    #[test]
+    fn a_stream_began_with_the_latest_read_and_a_request_with_its_first() {
+        let clock = Clock::start();
+        for (protocol, first_us, second_us) in
+            [(Protocol::Http1, 10, 30), (Protocol::Http2, 20, 40)]
+        {
+            let traffic = Traffic::new();
+            traffic.read(10);
+            traffic.read(20);
+            let (busy, arrival_us) = Busy::begin(&traffic, protocol, &clock);
+            assert_eq!(arrival_us, first_us, "{protocol:?}");
+            drop(busy);
+            traffic.read(30);
+            traffic.read(40);
+            let (_busy, arrival_us) = Busy::begin(&traffic, protocol, &clock);
+            assert_eq!(arrival_us, second_us, "{protocol:?}");
+        }
+    }
 
     #[test]
     fn a_stall_counts_while_it_lasts_and_once_it_is_over() {

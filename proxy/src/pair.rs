@@ -11,6 +11,7 @@ use crate::io::Traffic;
 use crate::limits;
 use crate::link::Link;
 use crate::protocol::Protocol;
+use crate::route::Unreached;
 use crate::trunk::Trunk;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,14 +23,18 @@ use std::time::Instant;
 pub struct Pair {
     client: Protocol,
     state: Mutex<State>,
-    /// Held by the stream that opens the trunk; the others wait for it.
-    opening: tokio::sync::Mutex<()>,
+    /// Held by the stream that opens the trunk; the others wait for it. Why the last one could not.
+    opening: tokio::sync::Mutex<Option<Unreached>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     idle: Vec<Idle>,
     trunk: Option<Trunk>,
+    /// The upstream chose HTTP/1.1: there is no trunk to wait for.
+    only_links: bool,
+    /// How often the trunk could not be opened.
+    failures: u64,
     /// The upstream has closed the connection that mirrors the client's.
     over: bool,
     /// Who waits for that.
@@ -91,7 +96,9 @@ impl Pair {
 
     /// Keeps a trunk that was just opened.
     pub fn plant(&self, trunk: &Trunk) {
-        self.state().trunk = Some(trunk.clone());
+        let mut state = self.state();
+        state.trunk = Some(trunk.clone());
+        state.only_links = false;
     }
 
     /// A trunk takes no more streams: the next one opens another.
@@ -115,9 +122,33 @@ impl Pair {
         self.tell();
     }
 
-    /// Held while a trunk is opened.
-    pub async fn opening(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.opening.lock().await
+    /// The upstream chose HTTP/1.1: from now on each stream opens a link of its own, at once.
+    pub fn only_links(&self) {
+        self.state().only_links = true;
+    }
+
+    /// Waits for one's turn to open the trunk. `None`: there is none to be had, and no turn needed.
+    ///
+    /// An attempt that fails meanwhile fails for all who waited for it: were each to try in its turn,
+    /// the last would be told after as many times the longest wait.
+    pub async fn turn(&self) -> Result<Option<Turn<'_>>, Unreached> {
+        let failures = {
+            let state = self.state();
+            if state.only_links {
+                return Ok(None);
+            }
+            state.failures
+        };
+        let last = self.opening.lock().await;
+        let state = self.state();
+        match last.as_ref().filter(|_| state.failures != failures) {
+            Some(cause) => Err(cause.again()),
+            None if state.only_links => Ok(None),
+            None => {
+                drop(state);
+                Ok(Some(Turn { pair: self, last }))
+            }
+        }
     }
 
     /// Waits until the upstream has closed what mirrors the client's connection while no request was
@@ -153,6 +184,22 @@ impl Pair {
     }
 }
 
+/// Held while a trunk is opened.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    pair: &'a Pair,
+    last: tokio::sync::MutexGuard<'a, Option<Unreached>>,
+}
+
+impl Turn<'_> {
+    /// Tells those who wait why it could not be opened.
+    pub fn failed(mut self, cause: Unreached) -> Unreached {
+        self.pair.state().failures += 1;
+        *self.last = Some(cause.again());
+        cause
+    }
+}
+
 impl State {
     /// Lets go of idle links that the upstream has closed. Says whether there were any.
     fn watch(&mut self, cx: &mut Context<'_>) -> bool {
@@ -160,5 +207,55 @@ impl State {
         self.idle
             .retain_mut(|idle| idle.link.poll_over(cx).is_pending());
         self.idle.len() < before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pair, Turn};
+    use crate::protocol::Protocol;
+    use crate::route::Unreached;
+    use std::io;
+    use std::pin::pin;
+    use tokio::time::{Duration, timeout};
+
+    fn timed_out() -> Unreached {
+        Unreached::Tcp(io::ErrorKind::TimedOut.into())
+    }
+
+    fn is_over(waited: &Result<Option<Turn<'_>>, Unreached>) -> bool {
+        matches!(waited, Err(Unreached::Tcp(cause)) if cause.kind() == io::ErrorKind::TimedOut)
+    }
+
+    #[tokio::test]
+    async fn a_failed_attempt_fails_for_those_who_wait_and_not_for_those_who_come_later() {
+        let pair = Pair::new(Protocol::Http2);
+        let turn = pair.turn().await.unwrap().unwrap();
+        let (mut one, mut other) = (pin!(pair.turn()), pin!(pair.turn()));
+        tokio::select! {
+            biased;
+            _ = &mut one => panic!("did not wait"),
+            _ = &mut other => panic!("did not wait"),
+            () = std::future::ready(()) => {}
+        }
+        turn.failed(timed_out());
+        let waited = (one.await, other.await);
+        assert!(is_over(&waited.0) && is_over(&waited.1), "{waited:?}");
+        assert!(pair.turn().await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_trunk_that_the_upstream_does_not_speak() {
+        let pair = Pair::new(Protocol::Http2);
+        let turn = pair.turn().await.unwrap().unwrap();
+        let mut waiting = pin!(pair.turn());
+        let waited = timeout(Duration::ZERO, &mut waiting).await;
+        assert!(waited.is_err());
+        pair.only_links();
+        // Whoever comes now does not even wait for the one that found out.
+        let at_once = timeout(Duration::from_secs(10), pair.turn()).await.unwrap();
+        assert!(at_once.unwrap().is_none());
+        drop(turn);
+        assert!(waiting.await.unwrap().is_none());
     }
 }

@@ -53,6 +53,13 @@ impl Outgoing {
         &mut self.stream
     }
 
+    /// Resets the stream, for such a reason.
+    pub fn reset(self, reason: Reason) {
+        if let Some(cause) = &self.cause {
+            cause.set(reason);
+        }
+    }
+
     /// Lets go of it without a reset.
     pub fn release(mut self) {
         self.cause = None;

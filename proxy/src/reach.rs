@@ -9,6 +9,7 @@ use crate::interim::Interim;
 use crate::link::{Link, RequestBody, Unanswered};
 use crate::metrics::Metric;
 use crate::protocol::{Protocol, Wanted};
+use crate::pump::Stopped;
 use crate::route::Unreached;
 use crate::server::Shared;
 use crate::translate;
@@ -85,9 +86,12 @@ fn finish(connection: &Connection, mut upload: Upload) -> Sent {
     let abort = ended.clone();
     connection.spawn(async move {
         let passing = poll_fn(|cx| upload.poll(cx));
-        // When it does not end by itself, the stream is reset.
-        if ended.run_until_cancelled(passing).await.is_some() {
-            upload.to.release();
+        match ended.run_until_cancelled(passing).await {
+            // The client gave it up, and said why.
+            Some(Err(Stopped::Failed(failure))) => upload.to.reset(failure.reason()),
+            Some(Ok(()) | Err(Stopped::Reset(_) | Stopped::Lost)) => upload.to.release(),
+            // When it does not end by itself, the stream is reset.
+            None => {}
         }
     });
     Sent::Task(abort)
@@ -206,11 +210,16 @@ async fn road(connection: &Connection) -> Result<Road, Unreached> {
     if let Some(trunk) = pair.trunk() {
         return Ok(Road::Trunk(trunk));
     }
-    // One of several streams opens it.
-    let _opening = pair.opening().await;
+    // One of several streams opens it; those that waited for it take what came of it.
+    let Some(turn) = pair.turn().await? else {
+        return open(connection).await;
+    };
+    if let Some(link) = pair.take() {
+        return Ok(Road::Link(link));
+    }
     match pair.trunk() {
         Some(trunk) => Ok(Road::Trunk(trunk)),
-        None => open(connection).await,
+        None => open(connection).await.map_err(|cause| turn.failed(cause)),
     }
 }
 
@@ -218,7 +227,10 @@ async fn open(connection: &Connection) -> Result<Road, Unreached> {
     connection.shared.metrics.count(Metric::UpstreamConnects);
     Ok(
         match dial::connect(&connection.destination, connection.wanted).await? {
-            Fresh::Link(link) => Road::Link(link),
+            Fresh::Link(link) => {
+                connection.pair.only_links();
+                Road::Link(link)
+            }
             Fresh::Trunk(trunk, driver) => {
                 connection.pair.plant(&trunk);
                 run(connection, &trunk, driver);

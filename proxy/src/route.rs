@@ -152,6 +152,16 @@ impl Unreached {
             Self::Loop => "upstream loop",
         }
     }
+
+    /// The same, for another request that waited for the same connection.
+    pub fn again(&self) -> Self {
+        let copy = |cause: &io::Error| io::Error::new(cause.kind(), cause.to_string());
+        match self {
+            Self::Tcp(cause) => Self::Tcp(copy(cause)),
+            Self::Tls(cause) => Self::Tls(copy(cause)),
+            Self::Loop => Self::Loop,
+        }
+    }
 }
 
 impl Destination {
@@ -209,7 +219,7 @@ impl Destination {
         let dialling = async {
             match (&self.route.target, self.redirected) {
                 (_, Some((address, client))) => {
-                    if self.route.own.is_client(client) {
+                    if self.route.own.is_client(client, address) {
                         return Err(Unreached::Loop);
                     }
                     open(address, mark).await.map_err(Unreached::Tcp)

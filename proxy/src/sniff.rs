@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 /// What every connection of HTTP/2 begins with. The rest of the preface is left to h2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
-/// A line that is longer is left to hyper, which answers it.
+/// A line that is longer, with the empty ones before it, is left to hyper, which answers it.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// Read at once: a head with a small body. hyper gets the rest by itself.
@@ -29,10 +29,11 @@ pub fn judge(seen: &[u8]) -> Option<Spoken> {
     if seen.get(..preface) == PREFACE.get(..preface) {
         return (preface == PREFACE.len()).then_some(Spoken::Http(Protocol::Http2));
     }
+    let seen = seen.get(..LINE_BYTES_MAX).unwrap_or(seen);
     let empty = seen.iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
     let line = seen.get(empty.count()..).unwrap_or_default();
     let Some(end) = memchr(line) else {
-        return match line.len() {
+        return match seen.len() {
             _ if !is_begun(line) => Some(Spoken::Unknown),
             LINE_BYTES_MAX.. => Some(Spoken::Http(Protocol::Http1)),
             _ => None,
@@ -122,6 +123,10 @@ mod tests {
         }
         let long = [b"GET /".to_vec(), vec![b'a'; LINE_BYTES_MAX]].concat();
         assert_eq!(judge(&long), HTTP1);
+        // Empty lines without end are no reason to read on.
+        let empty = b"\r\n".repeat(LINE_BYTES_MAX / 2);
+        assert_eq!(judge(&empty), HTTP1);
+        assert_eq!(judge(&empty[1..]), None);
     }
 
     proptest! {

@@ -14,14 +14,16 @@ use tokio::net::TcpStream;
 #[derive(Debug, Default)]
 pub struct Own {
     listeners: OnceLock<Vec<SocketAddr>>,
-    opened: Mutex<HashSet<SocketAddr>>,
+    /// From where to where. The kernel gives one port to several connections that go to different
+    /// places, of this process or another.
+    opened: Mutex<HashSet<(SocketAddr, SocketAddr)>>,
 }
 
 /// A connection of ours, as long as it lasts.
 #[derive(Debug)]
 pub struct Opened {
     own: Arc<Own>,
-    address: SocketAddr,
+    ends: (SocketAddr, SocketAddr),
 }
 
 impl Drop for Opened {
@@ -31,7 +33,7 @@ impl Drop for Opened {
             .opened
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        opened.remove(&self.address);
+        opened.remove(&self.ends);
     }
 }
 
@@ -44,21 +46,22 @@ impl Own {
 
     /// Remembers a connection to an upstream.
     pub fn open(self: &Arc<Self>, stream: &TcpStream) -> io::Result<Opened> {
-        let address = plain(stream.local_addr()?);
+        let ends = (plain(stream.local_addr()?), plain(stream.peer_addr()?));
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.insert(address);
+        opened.insert(ends);
         Ok(Opened {
             own: Arc::clone(self),
-            address,
+            ends,
         })
     }
 
-    /// Whether a client is this process: one of its connections was redirected back to it.
+    /// Whether a client of such a destination is this process: one of its connections was redirected
+    /// back to it.
     ///
     /// Asked once a request is to be forwarded: by then whoever sent it knows its own address.
-    pub fn is_client(&self, client: SocketAddr) -> bool {
+    pub fn is_client(&self, client: SocketAddr, destination: SocketAddr) -> bool {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.contains(&plain(client))
+        opened.contains(&(plain(client), plain(destination)))
     }
 
     /// Whether a connection was sent to a listener of this process.
@@ -149,15 +152,16 @@ mod tests {
     async fn a_connection_of_ours_is_known_while_it_lasts() {
         let own = Arc::new(Own::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap())
-            .await
-            .unwrap();
+        let there = listener.local_addr().unwrap();
+        let stream = TcpStream::connect(there).await.unwrap();
         let (_, client) = listener.accept().await.unwrap();
-        assert!(!own.is_client(client));
+        assert!(!own.is_client(client, there));
         let opened = own.open(&stream).unwrap();
-        assert!(own.is_client(client));
+        assert!(own.is_client(client, there));
+        // Another process has the same port, on its way to another place.
+        assert!(!own.is_client(client, address("127.0.0.2:1")));
         drop(opened);
-        assert!(!own.is_client(client));
+        assert!(!own.is_client(client, there));
     }
 
     #[tokio::test]

@@ -88,7 +88,12 @@ pub async fn silent<I>(
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let Ok(mut upstream) = destination.connect(Offer::Http1).await else {
+    // Nothing is under way: a drain does not wait for a connection that may take minutes.
+    let connecting = destination.connect(Offer::Http1);
+    let Some(connected) = shared.drain.run_until_cancelled(connecting).await else {
+        return Ok(None);
+    };
+    let Ok(mut upstream) = connected else {
         // Its request, should one come, will be told.
         let reading = sniff::read(io, seen);
         let drained = shared.drain.run_until_cancelled(reading).await;

@@ -3,6 +3,8 @@
 use crate::stream::{Ends, Scene, head, post, send, soon, whole};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Version};
+use std::time::Duration;
+use tokio::net::TcpStream;
 use truetape_schemas::capture::Outcome;
 
 fn names(headers: &HeaderMap) -> Vec<String> {
@@ -122,6 +124,42 @@ async fn streams_of_one_client_share_one_connection_to_the_upstream() {
     let mut sequence: Vec<i32> = rows.iter().map(|row| row.conn_seq).collect();
     sequence.sort_unstable();
     assert_eq!(sequence, (0..50).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ping_between_two_streams_is_not_the_arrival_of_the_second() {
+    const IDLE: Duration = Duration::from_millis(300);
+    let mut scene = Scene::new("h2-idle", &[]).await;
+    let stream = TcpStream::connect(scene.sidecar.listen).await.unwrap();
+    let (client, mut connection) = h2::client::handshake(stream).await.unwrap();
+    let mut pings = connection.ping_pong().unwrap();
+    scene
+        .connection
+        .spawn(async move { drop(connection.await) });
+    scene.client = client;
+    for ping in [true, false] {
+        let (answer, _) = scene.open(post(&[]), true).await;
+        let (_, mut respond) = scene.taken().await;
+        let mut down = head(&mut respond, 200);
+        send(&mut down, "{}", true).await;
+        let answer = soon("an answer", answer).await.unwrap();
+        assert_eq!(whole(answer.into_body()).await.bytes, b"{}");
+        if ping {
+            for _ in 0..2 {
+                let pong = pings.ping(h2::Ping::opaque());
+                soon("a pong", pong).await.unwrap();
+            }
+            // The idle time that the second arrival must come after, not a wait for something.
+            tokio::time::sleep(IDLE).await;
+        }
+    }
+    let (mut rows, _) = scene.finish().await;
+    rows.sort_unstable_by_key(|row| row.conn_seq);
+    let [first, second] = rows.as_slice() else {
+        panic!("{rows:?}")
+    };
+    let apart_us = second.arrival_mono_us - first.arrival_mono_us;
+    assert!(apart_us >= IDLE.as_micros() as i64, "{apart_us}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

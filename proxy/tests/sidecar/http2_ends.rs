@@ -189,6 +189,26 @@ async fn an_upload_goes_on_after_the_whole_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_the_client_resets_after_the_whole_answer_is_reset_with_its_code() {
+    let mut scene = Scene::new("h2-late-reset", &[]).await;
+    for reason in [Reason::ENHANCE_YOUR_CALM, Reason::INTERNAL_ERROR] {
+        let (answer, mut upload) = scene.open(post(&[]), false).await;
+        let (request, mut respond) = scene.taken().await;
+        let mut body = request.into_body();
+        send(&mut upload, "{\"model\"", false).await;
+        soon("the upload", body.data()).await.unwrap().unwrap();
+        let mut down = head(&mut respond, 200);
+        send(&mut down, "{}", true).await;
+        let answer = soon("the answer", answer).await.unwrap();
+        assert_eq!(whole(answer.into_body()).await.bytes, b"{}");
+        upload.send_reset(reason);
+        let cut = soon("a reset", body.data()).await.unwrap().unwrap_err();
+        assert_eq!(cut.reason(), Some(reason));
+    }
+    scene.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_drain_says_go_away_and_lets_streams_end() {
     let mut scene = Scene::new("h2-drain", &[]).await;
     let (answer, _) = scene.open(post(&[]), true).await;

@@ -2,7 +2,8 @@
 
 use crate::support::{SOON, Sidecar, Stage, act, captured, counter, write};
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 use truetape_testkit::client::{Client, End};
 use truetape_testkit::tempdir::TempDir;
 use truetape_testkit::upstream::{Action, Script};
@@ -66,6 +67,41 @@ fn a_server_that_speaks_first_is_heard_after_a_silence() {
     assert_eq!(sidecar.metric("truetape_opaque_connections_total"), 1);
     drop((client, upstream));
     sidecar.stop();
+}
+
+/// Whether this machine waits for an answer to a connection to such a port.
+fn is_dialled(port: u16) -> bool {
+    const SYN_SENT: &str = "02";
+    let there = format!(":{port:04X}");
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().skip(1).any(|line| {
+        let mut fields = line.split_whitespace().skip(2);
+        let (remote, state) = (fields.next(), fields.next());
+        remote.is_some_and(|remote| remote.ends_with(&there)) && state == Some(SYN_SENT)
+    })
+}
+
+#[test]
+fn a_drain_does_not_wait_for_an_upstream_that_takes_no_connection() {
+    // A queue that is full: what comes then is not answered.
+    let listener =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    listener.bind(&any.into()).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let _queued = TcpStream::connect(address).unwrap();
+    let out = TempDir::new("blackhole");
+    let url = format!("http://{address}");
+    let sidecar = Sidecar::start(&url, &out.join("captures"), &[]);
+    let _client = dial(&sidecar);
+    let deadline = Instant::now() + 3 * SOON;
+    while !is_dialled(address.port()) {
+        assert!(Instant::now() < deadline, "the upstream was not dialled");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    sidecar.process.terminate();
+    sidecar.process.wait(SOON).expect_code(0);
 }
 
 #[test]
