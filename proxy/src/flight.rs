@@ -84,6 +84,11 @@ impl Flight {
         expired
     }
 
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Lets go of everything; says how many rows that were.
     pub fn clear(&mut self) -> u64 {
         self.bytes = 0;

@@ -5,11 +5,12 @@ use crate::config::{self, Config};
 use crate::error::Error;
 use crate::metrics::Metric;
 use crate::route::Routes;
-use crate::server::{self, Ended};
+use crate::server::{self, Ended, Shared};
 use crate::{limits, workers};
 use std::io::Write as _;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{JoinHandle, spawn_blocking};
 use truetape_schemas::blame::Answer;
 
 /// Runs a proxy until SIGTERM or SIGINT; a second signal cuts what is still open.
@@ -72,27 +73,43 @@ async fn serve(config: Config, args: RecordArgs) -> Result<Ended, Error> {
         directory,
         "listening"
     );
+    let (shared, args) = (proxy.shared(), Arc::new(args));
+    let mut reloading = None;
     loop {
         tokio::select! {
             () = signals.next() => break,
             _ = flush.recv() => proxy.flush(),
-            _ = reload.recv() => reload_settings(&proxy, &args),
+            // Files may be on a disk that does not answer, which must not hold a thread that serves.
+            // Another signal meanwhile is kept, and heard after this one.
+            _ = reload.recv(), if reloading.is_none() => {
+                let (shared, args) = (Arc::clone(&shared), Arc::clone(&args));
+                reloading = Some(spawn_blocking(move || reload_settings(&shared, &args)));
+            }
+            () = ended(&mut reloading) => reloading = None,
         }
     }
+    drop(shared);
     Ok(proxy.shutdown_or(async move { signals.next().await }).await)
 }
 
+async fn ended(reloading: &mut Option<JoinHandle<()>>) {
+    match reloading {
+        // One that panicked has said so.
+        Some(reload) => drop(reload.await),
+        None => std::future::pending().await,
+    }
+}
+
 /// Settings are read again as they were at the start: flags and variables are what they were, the
-/// files may say something else. It reads a few small files; nothing of the traffic runs on this
-/// thread.
-fn reload_settings(proxy: &server::Proxy, args: &RecordArgs) {
+/// files may say something else.
+fn reload_settings(shared: &Shared, args: &RecordArgs) {
     let done = Config::resolve(args).and_then(|fresh| {
-        proxy.reload(&fresh)?;
-        Ok(proxy.config().left_by_reload(&fresh))
+        shared.reload(&fresh)?;
+        Ok(shared.config.left_by_reload(&fresh))
     });
     match done {
         Ok(left) => {
-            proxy.counted(Metric::Reloads);
+            shared.metrics.count(Metric::Reloads);
             tracing::info!("settings were reloaded");
             if !left.is_empty() {
                 let settings = left.join(", ");
@@ -100,7 +117,7 @@ fn reload_settings(proxy: &server::Proxy, args: &RecordArgs) {
             }
         }
         Err(error) => {
-            proxy.counted(Metric::ReloadFailures);
+            shared.metrics.count(Metric::ReloadFailures);
             tracing::error!(%error, "settings were not reloaded, what was in force stays");
         }
     }

@@ -91,8 +91,10 @@ fn write(spool: &Path, segment: &Path, keys: &Keyring) -> Result<Sealed, Error> 
         if batch.is_full_with(&row) {
             file.write(std::mem::take(&mut batch))?;
         }
+        // Before blobs are taken out of it: their bytes stay in the row, beside the body.
+        let bytes = body_bytes(&row);
         keep_once(&mut row, &mut kept);
-        batch.add(*row);
+        batch.add(*row, bytes);
     }
     file.write(batch)?;
     let ledger = found.settle();
@@ -171,8 +173,8 @@ struct Batch {
 }
 
 impl Batch {
-    fn add(&mut self, row: Exchange) {
-        self.bytes += body_bytes(&row);
+    fn add(&mut self, row: Exchange, bytes: usize) {
+        self.bytes += bytes;
         self.rows.push(row);
     }
 

@@ -51,6 +51,17 @@ impl Shared {
         self.connections.fetch_add(1, Relaxed)
     }
 
+    /// Takes over what a reload may change: what is kept of what passes, which sessions are recorded,
+    /// and certificates. All of it is checked first; a reload that fails changes nothing.
+    pub fn reload(&self, fresh: &Config) -> Result<Changed, Error> {
+        let config = self.config.keeping_as(fresh);
+        let plan = observe::Plan::of(&config).after(&self.plans.get());
+        let plan = Arc::new(plan.keyed(&config)?);
+        let changed = self.routes.keeper.reload()?;
+        self.plans.set(plan);
+        Ok(changed)
+    }
+
     /// The upstream cannot be reached: said once in a while, counted always.
     pub fn unreachable(&self, upstream: &str, cause: &Unreached) {
         match cause {
@@ -231,21 +242,9 @@ impl Proxy {
         self.shared.routes.keeper.reload()
     }
 
-    /// Takes over what a reload may change: what is kept of what passes, which sessions are recorded,
-    /// and certificates. All of it is checked first; a reload that fails changes nothing.
-    pub fn reload(&self, fresh: &Config) -> Result<Changed, Error> {
-        let shared = &self.shared;
-        let config = shared.config.keeping_as(fresh);
-        let plan = observe::Plan::of(&config).after(&shared.plans.get());
-        let plan = Arc::new(plan.keyed(&config)?);
-        let changed = self.reload_tls()?;
-        shared.plans.set(plan);
-        Ok(changed)
-    }
-
-    /// Counts one.
-    pub fn counted(&self, metric: Metric) {
-        self.shared.metrics.count(metric);
+    /// What connections share; a reload works on it from a thread that serves nobody.
+    pub fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 
     /// Where each listener leads, as in `127.0.0.1:8001=127.0.0.1:8000`.

@@ -120,6 +120,12 @@ struct Paused {
     until: Option<Instant>,
 }
 
+impl Paused {
+    fn lasts(self) -> bool {
+        self.until.is_none_or(|until| Instant::now() < until)
+    }
+}
+
 /// The writer's state.
 pub struct Writer {
     recorder: Arc<Recorder>,
@@ -202,12 +208,15 @@ impl Writer {
         if self.status.take_flush() {
             self.flush();
         }
+        let paused = self.pausing().filter(|_| self.status.take_flush());
         if let Some(flight) = &mut self.flight {
-            // Nobody asked for them.
             let rows = flight.clear();
-            self.books
-                .account()
-                .exclude_many(Exclusion::FlightExpired, rows);
+            let account = self.books.account();
+            match paused {
+                // Asked for, and there was no room to the end.
+                Some(why) => account.lose(why.loss(), rows),
+                None => account.exclude_many(Exclusion::FlightExpired, rows),
+            }
         }
         self.close(true);
     }
@@ -228,6 +237,11 @@ impl Writer {
     /// Ends the segment now; a flight recorder writes first what it has kept.
     fn flush(&mut self) {
         while let Some(flight) = &mut self.flight {
+            if self.paused.is_some_and(Paused::lasts) && !flight.is_empty() {
+                // They are safe where they are, and room may come: asked for again.
+                self.status.flush();
+                return;
+            }
             let (batch, broken) = flight.batch();
             self.books.account().lose(Loss::Bug, broken);
             if batch.is_empty() && broken == 0 {

@@ -112,7 +112,7 @@ fn codings() -> Vec<Vec<u8>> {
 /// A spool with a row, as a killed process leaves it.
 fn a_spool() -> Vec<u8> {
     let row = spool::row(Exchange {
-        request_body: Some(b"{\"model\":\"m\"}".to_vec().into()),
+        request_body: Some(b"{\"model\":\"m\"}".to_vec()),
         ..Exchange::default()
     })
     .unwrap();

@@ -12,10 +12,10 @@ use truetape_schemas::file::key::Keyring;
 use truetape_schemas::wire::{self, BodyEnd, Dialect, ResponseReader, coding, ndjson, sse};
 
 /// A target by name.
-pub type Target = (&'static str, fn(&[u8]));
+pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: &[Target] = &[
+pub(crate) const TARGETS: &[Target] = &[
     ("sse", sse_streams),
     ("dialects", dialects),
     ("codings", codings),
@@ -30,7 +30,7 @@ const LINE_BYTES_MAX: usize = 512;
 const DECODED_BYTES_MAX: usize = 1 << 16;
 
 /// Event streams and lines of JSON say the same however they are cut.
-pub fn sse_streams(data: &[u8]) {
+pub(crate) fn sse_streams(data: &[u8]) {
     let Some((&step, bytes)) = data.split_first() else {
         return;
     };
@@ -61,7 +61,7 @@ pub fn sse_streams(data: &[u8]) {
 }
 
 /// Every dialect reads any body, in any pieces, and says the same.
-pub fn dialects(data: &[u8]) {
+pub(crate) fn dialects(data: &[u8]) {
     let Some(([chosen, step, status], bytes)) = data.split_first_chunk::<3>() else {
         return;
     };
@@ -94,7 +94,7 @@ pub fn dialects(data: &[u8]) {
 }
 
 /// Codings are undone within their bound, in any pieces, and never panic.
-pub fn codings(data: &[u8]) {
+pub(crate) fn codings(data: &[u8]) {
     const LABELS: &[&str] = &[
         "gzip",
         "deflate",
@@ -126,7 +126,7 @@ pub fn codings(data: &[u8]) {
 }
 
 /// Recovery takes what is whole and leaves what is torn, whatever a crash left behind.
-pub fn spools(data: &[u8]) {
+pub(crate) fn spools(data: &[u8]) {
     with_file(data, |path| {
         let Ok(mut reader) = spool::Reader::open(path, &Keyring::default()) else {
             return;
@@ -142,7 +142,7 @@ pub fn spools(data: &[u8]) {
 }
 
 /// A capture file is read, or refused with an error.
-pub fn captures(data: &[u8]) {
+pub(crate) fn captures(data: &[u8]) {
     with_file(data, |path| {
         let Ok(reader) = Reader::<Exchange>::open(path) else {
             return;

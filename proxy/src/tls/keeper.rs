@@ -23,6 +23,8 @@ pub struct Keeper {
     inbound: Vec<Arc<Inbound>>,
     outbound: Vec<Arc<Outbound>>,
     metrics: Arc<Metrics>,
+    /// What was in force was read from; held while it is replaced, so that of two reloads the later
+    /// one stays.
     seen: Mutex<Vec<(PathBuf, Stamp)>>,
 }
 
@@ -40,18 +42,14 @@ impl Keeper {
             seen: Mutex::default(),
         };
         // Read once more, after the look: or a change since they were loaded would stay unseen.
-        keeper.note(keeper.stamps());
-        keeper.renew()?;
+        keeper.renew_noted().1?;
         Ok(keeper)
     }
 
     /// Reads every file again. Only when all of them hold is any put in force; connections that are
     /// open keep what they began with.
     pub fn reload(&self) -> Result<Changed, Error> {
-        // Looked at before they are read: a change in between is seen by the next look.
-        let stamps = self.stamps();
-        let files = self.note(stamps);
-        let renewed = self.renew();
+        let (files, renewed) = self.renew_noted();
         let (metric, result) = match renewed {
             Ok(()) => (Metric::TlsReloads, Ok(Changed { files })),
             Err(error) => (Metric::TlsReloadFailures, Err(error)),
@@ -121,15 +119,17 @@ impl Keeper {
             .collect()
     }
 
-    /// Remembers them; gives how many differ.
-    fn note(&self, stamps: Vec<(PathBuf, Stamp)>) -> usize {
+    /// Renews, and remembers what from; gives how many files differ from before.
+    fn renew_noted(&self) -> (usize, Result<(), Error>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looked at before they are read: a change in between is seen by the next look.
+        let stamps = self.stamps();
         let differ = stamps
             .iter()
             .zip(seen.iter())
             .filter(|(now, before)| now != before)
             .count();
         *seen = stamps;
-        differ
+        (differ, self.renew())
     }
 }

@@ -15,13 +15,14 @@ impl Writer {
             return limits::DISK_RETRY_AFTER;
         };
         let fsync_every = self.setup.rotation.fsync_every;
-        let due = if open.unsynced {
-            open.synced + fsync_every
-        } else {
-            open.opened + self.setup.rotation.every
-        };
         // A tick at least as often as a sync keeps the noted ledger fresh.
         let tick = fsync_every.clamp(limits::OBSERVE_TICK, limits::FLUSH_TICK);
+        let due = match (open.unsynced, open.rows) {
+            (true, _) => open.synced + fsync_every,
+            // An empty segment does not end, however old it is.
+            (false, 0) => return tick,
+            (false, _) => open.opened + self.setup.rotation.every,
+        };
         due.saturating_duration_since(Instant::now())
             .clamp(Duration::from_millis(1), tick)
     }
@@ -82,8 +83,7 @@ impl Writer {
     /// Why rows are not written now, if they are not. After a refusal it is tried again in a while.
     pub(super) fn pausing(&self) -> Option<Pause> {
         let paused = self.paused?;
-        let over = paused.until.is_some_and(|until| Instant::now() >= until);
-        (!over).then_some(paused.why)
+        paused.lasts().then_some(paused.why)
     }
 
     /// Pauses capture for want of room, and ends such a pause.

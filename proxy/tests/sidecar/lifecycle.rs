@@ -26,7 +26,7 @@ fn bad_settings_are_one_clear_error_and_their_own_exit_code() {
             78,
             "memory_budget: found \"lots\"",
         ),
-        (&["--content", "digest"], 78, "digest is not supported yet"),
+        (&["--content", "words"], 78, "full, digest or none"),
         (&["--config", "/nowhere.toml"], 78, "/nowhere.toml"),
         (
             &[

@@ -89,3 +89,44 @@ fn a_flight_recorder_writes_when_it_is_asked_and_only_then() {
     );
     assert!(sum.balances() && sum.offered == 9);
 }
+
+#[test]
+fn what_a_flight_recorder_kept_waits_for_room_when_it_is_asked_for() {
+    let low = Room {
+        free_bytes: FREE_MIN - 1,
+        ..ROOMY
+    };
+    let mut stage = Stage::with(1000, OnQuota::Pause, Some(Duration::from_secs(60)));
+    stage.act(&Action::Arrive(5));
+    stage.act(&Action::Write(3));
+    stage.act(&Action::Room(low));
+    stage.act(&Action::House);
+    stage.act(&Action::Flush);
+    stage.act(&Action::House);
+    assert_eq!(stage.recorder.account().snapshot().rows(), 0);
+    stage.act(&Action::Room(ROOMY));
+    stage.act(&Action::House);
+    assert_eq!(stage.recorder.account().snapshot().rows(), 3);
+    // Asked for again, and there is no room to the end: then they are lost, and said to be.
+    stage.act(&Action::Write(2));
+    stage.act(&Action::Room(low));
+    stage.act(&Action::House);
+    stage.act(&Action::Flush);
+    stage.writer.end();
+    let (sum, ids) = stage.seal();
+    assert_eq!(ids, ["1", "2", "3"]);
+    assert_eq!(sum.dropped, BTreeMap::from([("disk_low".to_owned(), 2)]));
+    assert!(sum.balances() && sum.offered == 5);
+}
+
+#[test]
+fn a_segment_without_rows_wakes_nobody_however_old_it_is() {
+    let mut stage = Stage::new(1000);
+    stage.writer.setup.rotation.every = Duration::ZERO;
+    stage.writer.setup.rotation.fsync_every = Duration::from_secs(1);
+    let open = stage.writer.open.as_mut().unwrap();
+    (open.unsynced, open.rows) = (false, 0);
+    assert_eq!(stage.writer.until_due(), limits::FLUSH_TICK);
+    stage.writer.open.as_mut().unwrap().rows = 1;
+    assert_eq!(stage.writer.until_due(), Duration::from_millis(1));
+}
