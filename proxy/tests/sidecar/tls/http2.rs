@@ -1,6 +1,7 @@
 //! The version of HTTP that both handshakes agree on.
 
 use super::{Trust, read_request, refs, rows};
+use crate::stream::{connect, post, soon};
 use crate::support::Sidecar;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -14,6 +15,7 @@ use std::convert::Infallible;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use truetape_schemas::capture::Outcome;
@@ -142,4 +144,42 @@ fn a_torn_body_ends_in_a_reset_for_a_client_of_http2() {
         };
         assert_eq!(rows(sidecar, &out)[0].outcome, expected);
     }
+}
+
+#[test]
+fn links_to_an_engine_without_http2_are_opened_side_by_side() {
+    let trust = Trust::new("side-by-side");
+    let flags = ["--upstream-ca".to_owned(), trust.file("ca.pem")];
+    let config = tls::server(&trust.authority.issue(&["localhost"]), None, &["http/1.1"]);
+    let out = TempDir::new("side-by-side");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let sidecar = runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = format!("https://localhost:{port}");
+        let sidecar = Sidecar::start(&url, &out.join("captures"), &refs(&flags));
+        let mut connection = tokio::task::JoinSet::new();
+        let builder = h2::client::Builder::new();
+        let mut client = connect(sidecar.listen, &builder, &mut connection).await;
+        let mut answers = vec![client.send_request(post(&[]), true).unwrap()];
+        // The first shows what the engine speaks.
+        let (first, _) = soon("a link", listener.accept()).await.unwrap();
+        let shaking = TlsAcceptor::from(config).accept(first);
+        let mut first = soon("its handshake", shaking).await.unwrap();
+        let mut byte = [0];
+        soon("its request", first.read_exact(&mut byte))
+            .await
+            .unwrap();
+        // Of the others, none has to shake hands before the next is here.
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            answers.push(client.send_request(post(&[]), true).unwrap());
+        }
+        for _ in 0..3 {
+            held.push(soon("a link", listener.accept()).await.unwrap());
+        }
+        sidecar
+    });
+    drop(runtime);
+    sidecar.stop();
 }
