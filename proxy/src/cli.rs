@@ -14,7 +14,7 @@ pub struct RecordArgs {
     #[arg(long, env = "TRUETAPE_LISTEN", value_name = "ADDR")]
     pub listen: Option<String>,
 
-    /// The inference server, as in http://127.0.0.1:8000 or https://engine.example.
+    /// The inference server, as in http://127.0.0.1:8000 or https://127.0.0.1:8443.
     #[arg(long, env = "TRUETAPE_UPSTREAM", value_name = "URL")]
     pub upstream: Option<String>,
 
