@@ -182,12 +182,11 @@ impl<'a> Clock<'a> {
 
     /// The next instant at which this must be called.
     fn next_ns(&self) -> u64 {
-        let edge = if self.begun {
-            self.window.end_ns
+        if self.begun {
+            self.window.end_ns.min(self.ticked_ns + Self::TICK_NS)
         } else {
             self.window.begin_ns
-        };
-        edge.min(now_ns() + Self::TICK_NS)
+        }
     }
 
     /// Whether the window is over.

@@ -1,7 +1,10 @@
 //! The event loop and the clock of the load: little enough not to be what is measured.
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -22,16 +25,30 @@ pub(crate) fn exact_wakes() {
     rustix::thread::set_current_timer_slack(least).expect("a thread may ask for exact wakes");
 }
 
+/// Number of the timer among the sockets.
+const TIMER: u64 = u64::MAX;
+
 /// Sockets that are waited for, by number.
 pub(crate) struct Poll {
     epoll: OwnedFd,
+    /// A wait by itself ends at whole milliseconds only.
+    timer: OwnedFd,
+    set_ns: u64,
     events: Vec<epoll::Event>,
 }
 
 impl Poll {
     pub(crate) fn new() -> Self {
+        let epoll = epoll::create(CreateFlags::CLOEXEC).expect("an event loop");
+        let flags = TimerfdFlags::NONBLOCK.union(TimerfdFlags::CLOEXEC);
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags).expect("a timer");
+        // Told once for each time that it was set, so that it need not be read.
+        let once = EventFlags::IN.union(EventFlags::ET);
+        epoll::add(&epoll, &timer, EventData::new_u64(TIMER), once).expect("room for a timer");
         Self {
-            epoll: epoll::create(CreateFlags::CLOEXEC).expect("an event loop"),
+            epoll,
+            timer,
+            set_ns: 0,
             events: Vec::with_capacity(EVENTS_MAX),
         }
     }
@@ -44,19 +61,34 @@ impl Poll {
 
     /// Numbers of sockets with something to read; nothing once the instant has come.
     pub(crate) fn wait(&mut self, until_ns: u64, ready: &mut Vec<usize>) {
-        let left_ns = until_ns.saturating_sub(now_ns());
-        let timeout = Timespec {
-            tv_sec: i64::try_from(left_ns / NS_PER_S).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(left_ns % NS_PER_S).unwrap_or(0),
-        };
+        if self.set_ns != until_ns {
+            self.set(until_ns);
+        }
         self.events.clear();
         ready.clear();
         let buffer = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, buffer, Some(&timeout)) {
+        match epoll::wait(&self.epoll, buffer, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(cause) => panic!("event loop: {}", io::Error::from(cause)),
         }
         let number = |event: &epoll::Event| usize::try_from(event.data.u64()).unwrap_or(usize::MAX);
-        ready.extend(self.events.iter().map(number));
+        let sockets = self.events.iter().filter(|event| event.data.u64() != TIMER);
+        ready.extend(sockets.map(number));
+    }
+
+    /// Sets the timer to an instant, which may be over.
+    fn set(&mut self, until_ns: u64) {
+        self.set_ns = until_ns;
+        // Zero would switch it off.
+        let until_ns = until_ns.max(1);
+        let timespec = |ns: u64| Timespec {
+            tv_sec: i64::try_from(ns / NS_PER_S).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(ns % NS_PER_S).unwrap_or(0),
+        };
+        let value = Itimerspec {
+            it_interval: timespec(0),
+            it_value: timespec(until_ns),
+        };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &value).expect("a timer");
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
 /// Number of the listener among the sockets.
-const LISTENER: usize = usize::MAX;
+const LISTENER: usize = usize::MAX - 1;
 
 /// How often the loop looks whether it is to end.
 const TICK_NS: u64 = 50_000_000;
@@ -95,7 +95,8 @@ impl Server {
         let mut ready = Vec::new();
         let mut buffer = vec![0; READ_BYTES];
         while !stop.load(Relaxed) {
-            let tick_ns = now_ns() + TICK_NS;
+            // The same for all waits of one tick.
+            let tick_ns = (now_ns() / TICK_NS + 1) * TICK_NS;
             let next_ns = self
                 .due
                 .peek()
