@@ -13,6 +13,9 @@ use truetape_testkit::tempdir::TempDir;
 /// Longest wait for a subject to accept connections.
 const START_WITHIN: Duration = Duration::from_secs(30);
 
+/// Longest wait for a subject to end.
+const STOP_WITHIN: Duration = Duration::from_secs(60);
+
 /// What stands between the load and the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -144,13 +147,20 @@ impl Subject {
     /// Ends it. Ours must end well, and says what it recorded.
     pub(crate) fn stop(self) -> Option<serde_json::Value> {
         let process = self.process?;
-        if self.kind != Kind::Truetape {
-            process.kill();
-            return None;
+        match self.kind {
+            Kind::Truetape => process.terminate(),
+            // Asked and not killed: its worker would outlive it.
+            Kind::Nginx => {
+                process.stop();
+                return None;
+            }
+            _ => {
+                process.kill();
+                return None;
+            }
         }
-        process.terminate();
         let counts = process.event("stopped");
-        process.wait(START_WITHIN).expect_code(0);
+        process.wait(STOP_WITHIN).expect_code(0);
         Some(counts)
     }
 }
