@@ -111,6 +111,56 @@ impl Engine {
         }
     }
 
+    /// Takes at once the steps that only decode and in which nothing begins, ends or needs a block,
+    /// as long as each begins before `until_ns` from now. Returns how long they take.
+    ///
+    /// What follows is what as many single steps would have led to; none of their outputs is a
+    /// first or a last token.
+    fn glide(&mut self, until_ns: u64) -> u64 {
+        let decoding = self.running.len() as u64;
+        let alike = self.running.iter().all(Sequence::decodes);
+        if !alike || !self.waiting.is_empty() || decoding > self.config.step_tokens_max {
+            return 0;
+        }
+        let steps = self
+            .running
+            .iter()
+            .map(|sequence| sequence.plain_steps(&self.config));
+        let steps = steps.min().unwrap_or(0);
+        let first_ns = self.decode_ns();
+        let more_ns = self.config.kv_token_ns * decoding;
+        // Every step of the run has one more token of context in each sequence.
+        let after = |steps: u64| {
+            let pairs = steps.saturating_mul(steps.saturating_sub(1)) / 2;
+            first_ns
+                .saturating_mul(steps)
+                .saturating_add(more_ns.saturating_mul(pairs))
+        };
+        let (mut low, mut high) = (0, steps);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if after(middle - 1) < until_ns {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        for sequence in &mut self.running {
+            sequence.decode(low);
+        }
+        self.counters.generation_tokens += low * decoding;
+        after(low)
+    }
+
+    /// The time of a step in which every running sequence decodes.
+    fn decode_ns(&self) -> u64 {
+        let contexts = self.running.iter().map(|sequence| sequence.computed + 1);
+        let context_tokens: u64 = contexts.sum();
+        self.config.step_ns
+            + self.config.decode_sequence_ns * self.running.len() as u64
+            + self.config.kv_token_ns * context_tokens
+    }
+
     /// Totals since the start.
     pub fn counters(&self) -> Counters {
         self.counters

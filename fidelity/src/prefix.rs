@@ -8,6 +8,7 @@
 use stack::Stack;
 
 mod fenwick;
+pub mod sampled;
 pub mod stack;
 
 /// Hits of a sequence of requests, at every capacity asked for.
@@ -23,6 +24,8 @@ pub struct Curve {
     pub capacities: Vec<usize>,
     /// Hits at each capacity.
     pub hits: Vec<u64>,
+    /// One block in so many was followed (hot blocks all); 1 where the numbers are exact.
+    pub one_in: u64,
 }
 
 impl Curve {
@@ -44,8 +47,20 @@ impl Curve {
     }
 }
 
-/// Counts the hits of requests, in order, at every capacity at once.
-pub fn hit_curve<'a>(requests: impl Iterator<Item = &'a [u64]>, capacities: &[usize]) -> Curve {
+/// Counts the hits of requests, in order, at every capacity at once; estimates them from a sample of
+/// the blocks where there are more than [`sampled::REFS_EXACT_MAX`] references.
+pub fn hit_curve<'a>(
+    requests: impl Iterator<Item = &'a [u64]> + Clone,
+    capacities: &[usize],
+) -> Curve {
+    let refs = requests.clone().map(|blocks| blocks.len() as u64).sum();
+    match sampled::one_in(refs) {
+        1 => exact_curve(requests, capacities),
+        one_in => sampled::hit_curve(requests, capacities, one_in),
+    }
+}
+
+fn exact_curve<'a>(requests: impl Iterator<Item = &'a [u64]>, capacities: &[usize]) -> Curve {
     let mut stack = Stack::new();
     let mut refs = 0;
     let mut depths = Vec::new();
@@ -67,6 +82,42 @@ pub fn hit_curve<'a>(requests: impl Iterator<Item = &'a [u64]>, capacities: &[us
         infinite_hits: by_depth.iter().sum(),
         capacities: capacities.to_vec(),
         hits: capacities.iter().map(hits_below).collect(),
+        one_in: 1,
+    }
+}
+
+/// Hits of each request at several capacities, as found in one pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HitTable {
+    capacities: usize,
+    hits: Vec<u32>,
+}
+
+impl HitTable {
+    /// The hits of one request: a number for each capacity, and last that of a cache without bound.
+    pub fn of(&self, request: usize) -> &[u32] {
+        let width = self.capacities + 1;
+        let start = request.saturating_mul(width);
+        self.hits.get(start..start + width).unwrap_or_default()
+    }
+}
+
+/// Counts the hits of each request, in order, at every capacity at once and without bound.
+pub fn hit_table<'a>(requests: impl Iterator<Item = &'a [u64]>, capacities: &[usize]) -> HitTable {
+    let mut stack = Stack::new();
+    let mut depths = Vec::new();
+    let mut hits = Vec::new();
+    for blocks in requests {
+        stack.request(blocks, &mut depths);
+        let bounded = capacities
+            .iter()
+            .map(|capacity| stack::hits(&depths, *capacity));
+        let all = bounded.chain(std::iter::once(depths.len()));
+        hits.extend(all.map(|hits| u32::try_from(hits).unwrap_or(u32::MAX)));
+    }
+    HitTable {
+        capacities: capacities.len(),
+        hits,
     }
 }
 

@@ -52,6 +52,19 @@ impl Sequence {
         self.emitted > 0 && self.left_to_compute() == 1
     }
 
+    /// How many steps it could decode in before it says its last token or fills a block.
+    pub(super) fn plain_steps(&self, config: &EngineConfig) -> u64 {
+        let held = self.held.len() as u64 * u64::from(config.block_tokens);
+        let in_block = held.saturating_sub(self.computed + 1);
+        in_block.min((self.output_tokens - self.emitted).saturating_sub(1))
+    }
+
+    /// Decodes in so many steps of that kind.
+    pub(super) fn decode(&mut self, steps: u64) {
+        self.computed += steps;
+        self.emitted += steps;
+    }
+
     /// Takes blocks for all it has to compute, what is cached first. All or nothing.
     pub(super) fn admit(&mut self, config: &EngineConfig, memory: &mut Memory) -> bool {
         // At least one token is computed: without it there is nothing to say.

@@ -44,6 +44,15 @@ impl JobResult {
 /// The results stand in the order of the jobs. Times are those at which a step ends, to the
 /// microsecond.
 pub fn simulate(config: &EngineConfig, jobs: &[Job]) -> Vec<JobResult> {
+    run(config, jobs, Engine::glide)
+}
+
+/// The same with another way to take many steps at once.
+pub(super) fn run(
+    config: &EngineConfig,
+    jobs: &[Job],
+    glide: fn(&mut Engine, u64) -> u64,
+) -> Vec<JobResult> {
     let mut engine = Engine::new(config.clone());
     let mut results: Vec<JobResult> = jobs
         .iter()
@@ -70,6 +79,14 @@ pub fn simulate(config: &EngineConfig, jobs: &[Job]) -> Vec<JobResult> {
             if let Ok(Id(id)) = engine.submit(jobs[index].clone()) {
                 index_of.insert(id, index);
             }
+        }
+        let until_ns = arrivals.peek().map_or(u64::MAX, |&next| {
+            u64::try_from(arrival_ns(&jobs[next]).saturating_sub(now_ns)).unwrap_or(0)
+        });
+        let glided_ns = glide(&mut engine, until_ns);
+        if glided_ns > 0 {
+            now_ns = now_ns.saturating_add(i64::try_from(glided_ns).unwrap_or(i64::MAX));
+            continue;
         }
         let step = engine.step();
         now_ns = now_ns.saturating_add(i64::try_from(step.duration_ns).unwrap_or(i64::MAX));

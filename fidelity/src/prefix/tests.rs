@@ -131,6 +131,69 @@ proptest! {
     }
 }
 
+/// Sums of a table are the curve, at every capacity and without bound.
+#[test]
+fn a_table_of_hits_adds_up_to_the_curve() {
+    let requests: Vec<Vec<u64>> = (0..400)
+        .map(|i| chain_of(&[mix(i) % 3, mix(i + 9) % 4, mix(i + 99) % 5]))
+        .collect();
+    let slices = || requests.iter().map(Vec::as_slice);
+    let capacities = [1, 7, 30];
+    let (table, curve) = (
+        hit_table(slices(), &capacities),
+        curve(&requests, &capacities),
+    );
+    let sum = |place: usize| -> u64 {
+        (0..requests.len())
+            .map(|request| u64::from(table.of(request)[place]))
+            .sum()
+    };
+    assert_eq!([sum(0), sum(1), sum(2)], curve.hits[..]);
+    assert_eq!(sum(3), curve.infinite_hits);
+    assert!(table.of(requests.len()).is_empty());
+}
+
+#[test]
+fn a_sample_of_everything_is_exact() {
+    let requests: Vec<Vec<u64>> = (0..3_000)
+        .map(|i| chain_of(&[0, mix(i) % 3, mix(i + 9) % 9, mix(i + 99) % 50, i / 2]))
+        .collect();
+    let capacities = [1, 5, 40, 900, 3_000];
+    let exact = curve(&requests, &capacities);
+    let sample = sampled::hit_curve(requests.iter().map(Vec::as_slice), &capacities, 1);
+    assert_eq!(sample, exact);
+}
+
+#[test]
+fn many_references_are_sampled_and_few_are_not() {
+    assert_eq!(sampled::one_in(sampled::REFS_EXACT_MAX), 1);
+    assert_eq!(sampled::one_in(sampled::REFS_EXACT_MAX + 1), 5);
+}
+
+/// A tenth of the blocks, and a twentieth, say what all of them do.
+#[test]
+fn the_sampled_curve_of_the_public_conversation_trace() {
+    let Some(rows) = crate::testdata::mooncake("mooncake/conversation_trace.jsonl") else {
+        return;
+    };
+    let requests: Vec<Vec<u64>> = rows.into_iter().map(|row| row.blocks).collect();
+    let capacities = [1_000, 2_000, 5_000, 10_000, 20_000, 40_000, 80_000, 160_000];
+    let exact = curve(&requests, &capacities).hit_ratios();
+    for (one_in, most) in [(10, 0.005), (20, 0.01)] {
+        let slices = requests.iter().map(Vec::as_slice);
+        let sample = sampled::hit_curve(slices, &capacities, one_in);
+        let errors = sample
+            .hit_ratios()
+            .into_iter()
+            .zip(&exact)
+            .map(|(a, b)| (a - b).abs());
+        let mae = errors.sum::<f64>() / exact.len() as f64;
+        println!("one in {one_in}: {mae:.5}");
+        assert!(mae < most, "one in {one_in}: {mae}");
+        assert_eq!(sample.refs, 288_500);
+    }
+}
+
 /// Numbers measured by another implementation on a public trace, where it is at hand.
 #[test]
 fn the_curve_of_the_public_conversation_trace() {

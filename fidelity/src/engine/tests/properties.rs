@@ -163,4 +163,26 @@ proptest! {
         };
         prop_assert_eq!(steps(), steps());
     }
+
+    /// Steps taken at once end where single steps do.
+    #[test]
+    fn gliding_changes_nothing(
+        jobs in proptest::collection::vec(
+            (proptest::collection::vec(0u64..3, 0..8), 1u64..4, 1u64..60, 0i64..4_000), 1..25,
+        ),
+        kv_blocks in 24u64..80,
+    ) {
+        let mut now = 0;
+        let jobs: Vec<Job> = jobs
+            .iter()
+            .map(|(choices, tail, output, gap_us)| {
+                now += gap_us;
+                let job = chained_job(choices, *tail, *output);
+                Job { arrival_us: now, ..job }
+            })
+            .collect();
+        let config = config(kv_blocks);
+        let single = simulation::run(&config, &jobs, |_, _| 0);
+        prop_assert_eq!(simulate(&config, &jobs), single);
+    }
 }
