@@ -281,6 +281,7 @@ impl Made<'_> {
                 sessions.stage.clone(),
                 self.selected.stage.clone(),
             ],
+            chains: sessions.chains.clone(),
             tokenizer: tokenized.tokenizer.clone(),
             block_tokens: tokenized.block_tokens,
             seed: self.recipe.seed,

@@ -90,6 +90,8 @@ pub struct Turn {
     pub session_rule: String,
     pub link_evidence: Option<String>,
     pub link_confidence: Option<f64>,
+    #[serde(default)]
+    pub spawned_by: Option<i64>,
 }
 
 impl Row for Turn {

@@ -45,13 +45,14 @@ pub(crate) fn arrange(prepared: &Prepared, taken: &[bool]) -> Arranged {
             session: name.clone(),
             turn: link.depth,
             parent: id(link.parent),
-            depends_on: id(link.depends_on).into_iter().collect(),
+            depends_on: waits_for(link).filter_map(|at| id(Some(at))).collect(),
             start_us: row.arrival.saturating_sub(zero),
             gap_us: gap_us(row, link, rows),
             kind: link.kind,
             retry_of: id(link.retry_of),
             link_evidence: link.evidence.map(|evidence| evidence.name().to_owned()),
             link_confidence: link.confidence,
+            spawned_by: id(link.spawned_by),
             session_rule: session_rule(row, link),
             block_hashes: prepared.blocks(*at),
             ..turn(row)
@@ -63,9 +64,17 @@ pub(crate) fn arrange(prepared: &Prepared, taken: &[bool]) -> Arranged {
     }
 }
 
-/// Think time: from the end of what the turn waited for to its own arrival.
+/// The rows that a turn waits for: its parent, and sub-agents that ended before it began.
+fn waits_for(link: &Link) -> impl Iterator<Item = usize> {
+    link.depends_on
+        .into_iter()
+        .chain(link.joins.iter().copied())
+}
+
+/// Think time: from the end of the last that the turn waited for to its own arrival.
 fn gap_us(row: &Row, link: &Link, rows: &[Row]) -> Option<i64> {
-    let end = rows.get(link.depends_on?)?.end()?;
+    let ends: Option<Vec<i64>> = waits_for(link).map(|at| rows.get(at)?.end()).collect();
+    let end = ends?.into_iter().max()?;
     Some(row.arrival.saturating_sub(end))
 }
 

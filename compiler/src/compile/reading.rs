@@ -1,11 +1,15 @@
 //! What is read off the bodies of an exchange before they are let go.
 
-use super::row::{Client, Extra, MessageHash, Text};
+use super::row::{AnswerHash, Client, Extra, MessageHash, Role, Text};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use truetape_fidelity::tokens;
 use truetape_schemas::capture::{Exchange, Header};
 use truetape_schemas::wire::{self, BodyEnd, Dialect, ResponseReader, canonical, coding};
+
+mod hashed;
+mod loose;
+mod words;
 
 /// Set by OpenAI's SDKs, and by clients that copy them.
 const RETRY_HEADER: &str = "x-stainless-retry-count";
@@ -15,6 +19,29 @@ const PROBES: [&str; 4] = ["hi", "hello", "ping", "test"];
 
 /// Bytes of a prompt at most that a probe of one token has.
 const PROBE_BYTES_MAX: usize = 64;
+
+/// The same with the JSON around it: a role, a content, quotes and braces.
+const PROBE_JSON_BYTES_MAX: usize = PROBE_BYTES_MAX + 64;
+
+/// What coding clients write into calls beside a conversation.
+const ASIDES: [&str; 3] = [
+    "[SUGGESTION MODE",
+    "generate a title for this conversation",
+    "write a 5-10 word title",
+];
+
+/// Parts of a message that are no text, by their `type`.
+const MEDIA_PARTS: [&str; 9] = [
+    "image_url",
+    "image",
+    "input_image",
+    "input_audio",
+    "audio",
+    "video_url",
+    "video",
+    "file",
+    "document",
+];
 
 /// Reads the bodies and headers of an exchange.
 pub(crate) fn extra(exchange: &Exchange) -> Extra {
@@ -40,7 +67,8 @@ pub(crate) fn extra(exchange: &Exchange) -> Extra {
     Extra {
         text: body
             .as_deref()
-            .and_then(|body| text(exchange, dialect, body)),
+            .and_then(|body| text(exchange, dialect, body))
+            .or_else(|| hashed::text(exchange)),
         client,
         retry_count,
     }
@@ -61,18 +89,117 @@ fn text(exchange: &Exchange, dialect: Dialect, body: &[u8]) -> Option<Text> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let rendered = render(dialect, &value)?;
     let messages = wire::read_messages(dialect, body)?;
+    let hashes = messages.iter().map(|message| MessageHash {
+        hash: hash(&message.canonical),
+        loose: loose::hash_of(&message.canonical),
+        bytes: u32::try_from(message.raw.len()).unwrap_or(u32::MAX),
+        role: Role::of(&message.role),
+    });
+    let messages: Box<[MessageHash]> = hashes.collect();
+    let answered = answer(exchange, dialect);
+    let prompt = prompt_text(dialect, &value);
+    let heard = match prompt {
+        Some(text) => words::heard_in_prompt(text),
+        None => heard(&value, &messages),
+    };
     Some(Text {
-        messages: messages
-            .iter()
-            .map(|message| MessageHash {
-                hash: hash(&message.canonical),
-                system: matches!(message.role.as_str(), "system" | "developer"),
-            })
-            .collect(),
-        answer: answer(exchange, dialect),
+        answer: answered.as_ref().map(answer_hash),
+        prompt: prompt.and_then(words::prompt_chain).map(Box::new),
+        said: answered.as_ref().map(words::said).unwrap_or_default(),
+        heard,
         rendered_bytes: rendered.len() as u64,
         probe: is_probe(exchange, &value),
+        aside: is_aside(&value),
+        media: has_media(&value),
+        messages,
+        hashed: false,
     })
+}
+
+/// The prompt of a dialect that sends one text.
+fn prompt_text(dialect: Dialect, body: &Value) -> Option<&str> {
+    let name = match dialect {
+        Dialect::OpenaiCompletions | Dialect::OllamaGenerate | Dialect::LlamacppCompletion => {
+            "prompt"
+        }
+        Dialect::TgiGenerate => "inputs",
+        Dialect::SglangGenerate => "text",
+        _ => return None,
+    };
+    body.get(name)?.as_str()
+}
+
+/// What the first request of a conversation was told; later ones have their history to be known
+/// by.
+fn heard(body: &Value, messages: &[MessageHash]) -> Box<[u64]> {
+    if messages
+        .iter()
+        .any(|message| message.role == Role::Assistant)
+    {
+        return Box::default();
+    }
+    let list = body.get("messages").or_else(|| body.get("input"));
+    let list = list
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    let told = list.iter().filter(|message| {
+        let role = message.get("role").and_then(Value::as_str);
+        Role::of(role.unwrap_or("user")) != Role::System
+    });
+    words::heard(told.filter_map(|message| message.get("content")))
+}
+
+fn answer_hash(message: &Value) -> AnswerHash {
+    let identity = canonical::identity(message);
+    let text = message.get("content").and_then(Value::as_str);
+    AnswerHash {
+        hash: hash(&identity),
+        loose: loose::hash_of(&identity),
+        bytes: u32::try_from(identity.len()).unwrap_or(u32::MAX),
+        first: text.and_then(words::first),
+    }
+}
+
+/// Whether a request says of itself that it is beside a conversation.
+fn is_aside(body: &Value) -> bool {
+    let messages = body.get("messages").and_then(Value::as_array);
+    let last = messages.and_then(|messages| messages.last()?.get("content"));
+    let says = |text: &str| ASIDES.iter().any(|aside| text.contains(aside));
+    match last {
+        Some(Value::String(text)) => says(text),
+        Some(Value::Array(parts)) => parts
+            .iter()
+            .any(|part| part.get("text").and_then(Value::as_str).is_some_and(says)),
+        _ => false,
+    }
+}
+
+/// Whether a message of a request has a part that is no text.
+fn has_media(body: &Value) -> bool {
+    let lists = [body.get("messages"), body.get("input")];
+    let messages = lists
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_array)
+        .flatten();
+    messages
+        .filter_map(|message| message.get("content"))
+        .any(|content| {
+            let parts = content.as_array().map_or(&[][..], Vec::as_slice);
+            parts.iter().any(|part| {
+                let kind = part.get("type").and_then(Value::as_str);
+                kind.is_some_and(|kind| MEDIA_PARTS.contains(&kind))
+            })
+        })
+        || messages_have_images(body)
+}
+
+/// Ollama has images beside the content.
+fn messages_have_images(body: &Value) -> bool {
+    let messages = body.get("messages").and_then(Value::as_array);
+    let all = messages.into_iter().flatten().chain([body]);
+    all.filter_map(|message| message.get("images")?.as_array())
+        .any(|images| !images.is_empty())
 }
 
 /// Renders the prompt of a request body as the reference engine does; none where it holds none.
@@ -144,7 +271,7 @@ pub(crate) fn cache_salt(body: &Value) -> Option<&str> {
 }
 
 /// The answer as a client appends it to its history: the strongest tie between two requests.
-fn answer(exchange: &Exchange, dialect: Dialect) -> Option<u64> {
+fn answer(exchange: &Exchange, dialect: Dialect) -> Option<Value> {
     let body = exchange.response_body.as_deref()?;
     let status = u16::try_from(exchange.status?)
         .ok()
@@ -153,8 +280,7 @@ fn answer(exchange: &Exchange, dialect: Dialect) -> Option<u64> {
     let encoding = exchange.response_encoding.as_deref();
     let mut reader = ResponseReader::new(dialect, status, content_type, encoding);
     reader.push(0, body);
-    let message = reader.finish(BodyEnd::Clean).assistant_message()?;
-    Some(hash(&canonical::identity(&message)))
+    reader.finish(BodyEnd::Clean).assistant_message()
 }
 
 fn is_probe(exchange: &Exchange, body: &Value) -> bool {

@@ -6,6 +6,10 @@ use std::sync::Arc;
 use truetape_schemas::capture::{Exchange, Outcome};
 use truetape_schemas::wire::Dialect;
 
+mod text;
+
+pub(crate) use text::{AnswerHash, End, MessageHash, PromptChain, Role, Text};
+
 /// A text that many rows share.
 pub(crate) type Name = Arc<str>;
 
@@ -45,6 +49,7 @@ pub(crate) struct Row {
 
     pub(crate) session_key: Option<Name>,
     pub(crate) session_rule: Option<Name>,
+    pub(crate) parent_session_key: Option<Name>,
     pub(crate) response_id: Option<String>,
     pub(crate) previous_response_id: Option<String>,
     pub(crate) replay_run: Option<Name>,
@@ -76,27 +81,6 @@ pub(crate) struct Params {
     pub(crate) tool_count: Option<i32>,
 }
 
-/// What the text of a request says, as hashes.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Text {
-    /// Its messages, in order.
-    pub(crate) messages: Vec<MessageHash>,
-    /// The recorded answer, as the message a client appends to its history.
-    pub(crate) answer: Option<u64>,
-    /// Bytes of the prompt as the reference engine renders it.
-    pub(crate) rendered_bytes: u64,
-    /// Whether it looks like a health probe.
-    pub(crate) probe: bool,
-}
-
-/// The identity of a message, as a hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MessageHash {
-    pub(crate) hash: u64,
-    /// A system or developer message: shared by strangers, so it ties nobody together.
-    pub(crate) system: bool,
-}
-
 impl Row {
     /// When the exchange ended, on the clock of `arrival`.
     pub(crate) fn end(&self) -> Option<i64> {
@@ -106,6 +90,13 @@ impl Row {
     /// Whether the answer is whole.
     pub(crate) fn complete(&self) -> bool {
         is_complete(self.outcome, self.status)
+    }
+
+    /// Whether the server turned the request away before it did any work: an arrival that never
+    /// looked at its cache.
+    pub(crate) fn refused(&self) -> bool {
+        self.status
+            .is_some_and(|status| (400..500).contains(&status))
     }
 
     /// Prompt and generated tokens: what a budget counts.
@@ -194,6 +185,7 @@ pub(crate) fn row(exchange: Exchange, extra: Extra, segment: u32, names: &mut Na
         blocks: exchange.block_hashes.unwrap_or_default(),
         session_key: exchange.session_key.as_deref().map(&mut name),
         session_rule: exchange.session_rule.as_deref().map(&mut name),
+        parent_session_key: exchange.parent_session_key.as_deref().map(&mut name),
         response_id: exchange.response_id,
         previous_response_id: exchange.previous_response_id,
         replay_run: exchange.replay_run.as_deref().map(&mut name),

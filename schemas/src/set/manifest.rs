@@ -21,6 +21,9 @@ pub struct Manifest {
     pub counts: Counts,
     /// What each stage of the compiler took and left, in order.
     pub stages: Vec<Stage>,
+    /// How turns continue each other, and how much of that a cache can see.
+    #[serde(default)]
+    pub chains: Chains,
     /// What turns text into tokens.
     pub tokenizer: Tokenizer,
     /// Tokens in a block of the turns' `block_hashes`; NULL when there are none.
@@ -83,6 +86,27 @@ pub struct Stage {
     pub left: BTreeMap<String, u64>,
     /// Rows it marked without leaving them out, by mark.
     pub marked: BTreeMap<String, u64>,
+}
+
+/// How the source's turns continue each other. The canonical chain goes by messages as they are
+/// meant and tells sessions; the raw one goes by prompts as they were sent and tells cache hits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Chains {
+    /// Turns of the source.
+    pub turns: u64,
+    /// Turns that bring history along, or were tied to a parent without.
+    pub history_turns: u64,
+    /// Turns whose parent was found.
+    pub linked_turns: u64,
+    /// Prompt tokens of the turns that bring history.
+    pub history_tokens: u64,
+    /// Those of them that their parent's prompt holds.
+    pub explained_tokens: u64,
+    /// Tokens that turns share with their parents as conversations, where both chains are known.
+    pub canonical_tokens: u64,
+    /// Those of them that are a common prefix as they were sent.
+    pub raw_tokens: u64,
 }
 
 /// What turns text into tokens.

@@ -21,7 +21,7 @@ pub const TURN_COLUMNS: &[Column] = &[
     r(
         "turn",
         Kind::Int32,
-        "depth in the session's tree, from 1; a retry has the depth of what it repeats",
+        "depth in the session's tree, from 1; a retry has the depth of what it repeats, a sub-agent begins at 1",
     ),
     o(
         "parent",
@@ -144,6 +144,11 @@ pub const TURN_COLUMNS: &[Column] = &[
         "link_confidence",
         Kind::Float64,
         "how sure that tie is, 0 to 1",
+    ),
+    o(
+        "spawned_by",
+        Kind::Int64,
+        "`turn_id` of the turn that started this conversation inside its session: a sub-agent",
     ),
 ];
 

@@ -6,8 +6,8 @@
 //! does not repeat, so its last full block may differ, but the child must be longer.
 
 use super::super::row::Row;
+use super::callers::keys_agree;
 use super::link::{Evidence, Tie};
-use super::messages::keys_agree;
 use truetape_fidelity::mix::{MixMap, MixSet};
 
 /// Confidence of a tie by blocks: they are a prefix of the prompt, but not the answer.

@@ -1,7 +1,8 @@
 //! The same request again after a failure: an arrival, not a turn of the conversation.
 
 use super::super::row::Row;
-use super::messages::{SameClient, full_chain, keys_agree, same_client};
+use super::callers::{SameClient, keys_agree, same_client};
+use super::messages::full_chain;
 use truetape_fidelity::mix::MixMap;
 
 /// Time from the end of a failed attempt to its repetition at most. SDKs wait up to 8 s between
