@@ -16,6 +16,10 @@ pub enum ImportFormat {
     Mooncake,
     /// Qwen-Bailian JSONL: seconds, cumulative `hash_ids` of 16 tokens, chat links.
     Bailian,
+    /// LMCache's agent traces: microseconds, prompts and answers as text.
+    Lmcache,
+    /// LiteLLM's logs: bodies of chats, with usage.
+    Litellm,
 }
 
 /// Turns a public trace into a capture.

@@ -4,7 +4,7 @@
 //! used is reported with its line number and counted: nothing is reshaped in silence.
 //!
 //! Read in this order: [`format`](mod@format) (units and block sizes), [`line`](mod@line) (one
-//! line), [`scan`] (all lines, before anything is written), [`write`](mod@write) (segments,
+//! line), [`spoken`] (lines that hold text), [`scan`] (all lines, before anything is written), [`write`](mod@write) (segments,
 //! in a directory [`aside`]).
 
 use crate::cli::{ImportArgs, ImportFormat};
@@ -21,6 +21,7 @@ mod aside;
 pub mod format;
 pub mod line;
 pub mod scan;
+pub mod spoken;
 pub mod write;
 
 /// Lines that cannot be used, named on stderr at most; the others are counted.
@@ -100,6 +101,8 @@ pub fn run(args: ImportArgs) -> Result<Answer, Error> {
     let format = match args.format {
         ImportFormat::Mooncake => TraceFormat::Mooncake,
         ImportFormat::Bailian => TraceFormat::Bailian,
+        ImportFormat::Lmcache => TraceFormat::Lmcache,
+        ImportFormat::Litellm => TraceFormat::Litellm,
         ImportFormat::Auto => format::detect(&args.files)?,
     };
     let start_us = parse_utc(&args.start_at).ok_or_else(|| {

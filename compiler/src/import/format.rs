@@ -12,6 +12,10 @@ pub enum TraceFormat {
     Mooncake,
     /// Qwen-Bailian JSONL.
     Bailian,
+    /// JSONL of LMCache's agent traces: prompts and answers as text.
+    Lmcache,
+    /// JSONL of LiteLLM's logs: bodies of chats, with usage.
+    Litellm,
 }
 
 /// Lines that are looked at to tell a format.
@@ -23,6 +27,8 @@ impl TraceFormat {
         match self {
             Self::Mooncake => "mooncake",
             Self::Bailian => "bailian",
+            Self::Lmcache => "lmcache",
+            Self::Litellm => "litellm",
         }
     }
 
@@ -31,6 +37,8 @@ impl TraceFormat {
         match self {
             Self::Mooncake => "milliseconds",
             Self::Bailian => "seconds",
+            Self::Lmcache => "microseconds",
+            Self::Litellm => "instants or seconds",
         }
     }
 
@@ -38,7 +46,8 @@ impl TraceFormat {
     pub fn unit_us(self) -> i64 {
         match self {
             Self::Mooncake => 1_000,
-            Self::Bailian => 1_000_000,
+            Self::Bailian | Self::Litellm => 1_000_000,
+            Self::Lmcache => 1,
         }
     }
 
@@ -46,7 +55,8 @@ impl TraceFormat {
     pub fn block_tokens(self) -> u32 {
         match self {
             Self::Mooncake => 512,
-            Self::Bailian => 16,
+            // Text has no blocks yet.
+            Self::Bailian | Self::Lmcache | Self::Litellm => 16,
         }
     }
 
@@ -69,20 +79,50 @@ impl TraceFormat {
                 "parent_chat_id",
                 "turn",
             ],
+            Self::Lmcache => &["timestamp", "input", "output", "session_id"],
+            Self::Litellm => &[
+                "timestamp",
+                "startTime",
+                "endTime",
+                "status",
+                "model",
+                "messages",
+                "model_parameters",
+                "prompt_tokens",
+                "completion_tokens",
+                "session_id",
+                "request",
+                "response",
+            ],
         }
     }
 
     /// What no trace of this format holds.
     pub fn losses(self) -> Vec<String> {
-        let mut losses = vec![
-            "when answers ended: think times and latencies are unknown".to_owned(),
-            "outcomes: every line is taken for a complete answer".to_owned(),
-            "text, models, sampling parameters".to_owned(),
-        ];
-        if self == Self::Mooncake {
-            losses.push("sessions, unless a line has session_id: they are inferred".to_owned());
-        }
-        losses
+        let ends = "when answers ended: think times and latencies are unknown";
+        let outcomes = "outcomes: every line is taken for a complete answer";
+        let inferred = "sessions, unless a line has session_id: they are inferred";
+        let losses = match self {
+            Self::Mooncake => &[
+                ends,
+                outcomes,
+                "text, models, sampling parameters",
+                inferred,
+            ][..],
+            Self::Bailian => &[ends, outcomes, "text, models, sampling parameters"],
+            Self::Lmcache => &[
+                ends,
+                outcomes,
+                "lengths in tokens, models, sampling parameters",
+                "the roles of messages: a prompt is one text",
+            ],
+            Self::Litellm => &[
+                "when tokens came, and when answers ended unless a line has endTime",
+                "answers that were printed and not written as JSON",
+                inferred,
+            ],
+        };
+        losses.iter().map(|loss| (*loss).to_owned()).collect()
     }
 }
 
@@ -112,13 +152,18 @@ fn detect_file(path: &Path) -> Result<TraceFormat, Error> {
         .map_while(Result::ok)
         .filter_map(|line| serde_json::from_str(&line).ok())
         .collect();
-    let bailian = ["chat_id", "parent_chat_id", "turn"];
-    if !rows.is_empty()
-        && rows
-            .iter()
-            .all(|row| bailian.iter().all(|key| row.contains_key(*key)))
-    {
+    let has = |keys: &[&str]| {
+        let all = |row: &Map<String, Value>| keys.iter().all(|key| row.contains_key(*key));
+        !rows.is_empty() && rows.iter().all(all)
+    };
+    if has(&["chat_id", "parent_chat_id", "turn"]) {
         return Ok(TraceFormat::Bailian);
+    }
+    if has(&["timestamp", "input", "output", "session_id"]) {
+        return Ok(TraceFormat::Lmcache);
+    }
+    if has(&["model", "prompt_tokens", "completion_tokens", "response"]) {
+        return Ok(TraceFormat::Litellm);
     }
     Err(Error::usage(
         path.display(),

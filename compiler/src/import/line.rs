@@ -1,6 +1,7 @@
 //! One line of a trace.
 
 use super::format::TraceFormat;
+use super::spoken::{self, Spoken};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ pub struct TraceRow {
     /// Its timestamp, in microseconds.
     pub timestamp_us: i64,
     /// `input_length`, from its own field: it includes the history.
-    pub input_tokens: i64,
+    pub input_tokens: Option<i64>,
     /// `output_length`.
     pub output_tokens: Option<i64>,
     /// `hash_ids`: cumulative from the start of the prompt; the last may cover a partial block.
@@ -19,6 +20,8 @@ pub struct TraceRow {
     pub session_id: Option<String>,
     /// `chat_id` and, unless it is -1, `parent_chat_id`.
     pub chat: Option<(i64, Option<i64>)>,
+    /// What was asked and answered, where the format holds text.
+    pub spoken: Option<Box<Spoken>>,
     /// Keys that are not carried over.
     pub other_keys: BTreeSet<String>,
 }
@@ -32,7 +35,7 @@ pub struct Unusable {
     pub problem: String,
 }
 
-fn unusable<T>(reason: &'static str, problem: impl Into<String>) -> Result<T, Unusable> {
+pub(super) fn unusable<T>(reason: &'static str, problem: impl Into<String>) -> Result<T, Unusable> {
     Err(Unusable {
         reason,
         problem: problem.into(),
@@ -45,52 +48,68 @@ pub fn read(format: TraceFormat, line: &[u8], block_tokens: u32) -> Result<Trace
         Ok(object) => object,
         Err(cause) => return unusable("not_json", format!("not a JSON object: {cause}")),
     };
+    let other_keys = object
+        .keys()
+        .filter(|key| !format.keys().contains(&key.as_str()))
+        .cloned()
+        .collect();
+    match format {
+        TraceFormat::Mooncake | TraceFormat::Bailian => {}
+        TraceFormat::Lmcache | TraceFormat::Litellm => {
+            let row = spoken::read(format, &object)?;
+            return Ok(TraceRow { other_keys, ..row });
+        }
+    }
+    let input_tokens = count(&object, "input_length")?;
     let row = TraceRow {
-        timestamp_us: timestamp_us(&object, format.unit_us())?,
-        input_tokens: count(&object, "input_length")?
-            .map_or_else(|| unusable("missing_field", "no input_length"), Ok)?,
+        timestamp_us: timestamp_us(&object, "timestamp", format.unit_us())?,
+        input_tokens: Some(input_tokens.map_or_else(|| missing("no input_length"), Ok)?),
         output_tokens: count(&object, "output_length")?,
         hash_ids: hash_ids(&object)?,
         session_id: session_id(&object)?,
         chat: match format {
             TraceFormat::Bailian => Some(chat(&object)?),
-            TraceFormat::Mooncake => None,
+            _ => None,
         },
-        other_keys: object
-            .keys()
-            .filter(|key| !format.keys().contains(&key.as_str()))
-            .cloned()
-            .collect(),
+        spoken: None,
+        other_keys,
     };
     check_blocks(&row, block_tokens)?;
     Ok(row)
 }
 
-fn timestamp_us(object: &Map<String, Value>, unit_us: i64) -> Result<i64, Unusable> {
-    let Some(value) = object.get("timestamp") else {
-        return unusable("missing_field", "no timestamp");
+/// A field that a line cannot do without.
+pub(super) fn missing<T>(problem: impl Into<String>) -> Result<T, Unusable> {
+    unusable("missing_field", problem)
+}
+
+/// A timestamp as a number of units.
+pub(super) fn timestamp_us(
+    object: &Map<String, Value>,
+    key: &str,
+    unit_us: i64,
+) -> Result<i64, Unusable> {
+    let Some(value) = object.get(key) else {
+        return missing(format!("no {key}"));
     };
     // Integers stay integers: a double would blur microseconds after 285 years only, but exact
     // is cheap.
     if let Some(units) = value.as_i64() {
         return match units.checked_mul(unit_us) {
             Some(us) if us >= 0 => Ok(us),
-            Some(_) => unusable("negative", format!("timestamp {units}, wanted 0 or more")),
-            None => unusable("out_of_range", format!("timestamp {units} is too large")),
+            Some(_) => unusable("negative", format!("{key} {units}, wanted 0 or more")),
+            None => unusable("out_of_range", format!("{key} {units} is too large")),
         };
     }
     match value.as_f64() {
         Some(units) if units < 0.0 => {
-            unusable("negative", format!("timestamp {units}, wanted 0 or more"))
+            unusable("negative", format!("{key} {units}, wanted 0 or more"))
         }
         Some(units) if units * (unit_us as f64) < TIMESTAMP_US_MAX => {
             Ok((units * unit_us as f64).round() as i64)
         }
-        Some(units) => unusable("out_of_range", format!("timestamp {units} is too large")),
-        None => unusable(
-            "not_a_number",
-            format!("timestamp {value}, wanted a number"),
-        ),
+        Some(units) => unusable("out_of_range", format!("{key} {units} is too large")),
+        None => unusable("not_a_number", format!("{key} {value}, wanted a number")),
     }
 }
 
@@ -100,7 +119,7 @@ const TIMESTAMP_US_MAX: f64 = 9_007_199_254_740_992.0;
 /// Tokens of a prompt or an answer at most: longer ones are typing errors.
 const LENGTH_MAX: i64 = 1 << 31;
 
-fn count(object: &Map<String, Value>, key: &str) -> Result<Option<i64>, Unusable> {
+pub(super) fn count(object: &Map<String, Value>, key: &str) -> Result<Option<i64>, Unusable> {
     match object.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_i64() {
@@ -136,7 +155,7 @@ fn hash_ids(object: &Map<String, Value>) -> Result<Option<Vec<u64>>, Unusable> {
     ids.iter().map(read).collect::<Result<_, _>>().map(Some)
 }
 
-fn session_id(object: &Map<String, Value>) -> Result<Option<String>, Unusable> {
+pub(super) fn session_id(object: &Map<String, Value>) -> Result<Option<String>, Unusable> {
     match object.get("session_id") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -161,13 +180,10 @@ fn chat(object: &Map<String, Value>) -> Result<(i64, Option<i64>), Unusable> {
 
 /// An id count that does not fit the length means another block size, or a made-up file.
 fn check_blocks(row: &TraceRow, block_tokens: u32) -> Result<(), Unusable> {
-    let Some(ids) = &row.hash_ids else {
+    let (Some(ids), Some(tokens)) = (&row.hash_ids, row.input_tokens) else {
         return Ok(());
     };
-    let wanted = row
-        .input_tokens
-        .cast_unsigned()
-        .div_ceil(u64::from(block_tokens));
+    let wanted = tokens.cast_unsigned().div_ceil(u64::from(block_tokens));
     if wanted == ids.len() as u64 {
         return Ok(());
     }
@@ -176,7 +192,7 @@ fn check_blocks(row: &TraceRow, block_tokens: u32) -> Result<(), Unusable> {
         format!(
             "{} hash_ids for {} tokens, wanted {wanted} at {block_tokens} tokens a block",
             ids.len(),
-            row.input_tokens
+            tokens
         ),
     )
 }
@@ -196,7 +212,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(row.timestamp_us, 2_500_000);
-        assert_eq!((row.input_tokens, row.output_tokens), (1100, Some(7)));
+        assert_eq!((row.input_tokens, row.output_tokens), (Some(1100), Some(7)));
         assert_eq!(row.hash_ids, Some(vec![0, 3, u64::MAX]));
         assert_eq!(row.other_keys.into_iter().collect::<Vec<_>>(), ["x"]);
     }

@@ -146,7 +146,8 @@ impl RowMaker<'_> {
         let (session_key, session_rule) = self.session(&row);
         let hashed = row.hash_ids.is_some();
         let chat = row.chat;
-        Exchange {
+        let spoken = row.spoken;
+        let exchange = Exchange {
             exchange_id: exchange_id(self.options.format, index, line),
             proxy_id: format!("import:{}", self.options.format.name()),
             conn_id: -1,
@@ -155,7 +156,7 @@ impl RowMaker<'_> {
             arrival_mono_us: row.timestamp_us,
             method: "POST".to_owned(),
             dialect: "trace".to_owned(),
-            input_tokens: Some(row.input_tokens),
+            input_tokens: row.input_tokens,
             input_tokens_source: LengthSource::Usage,
             output_tokens: row.output_tokens,
             output_tokens_source: match row.output_tokens {
@@ -171,6 +172,10 @@ impl RowMaker<'_> {
             outcome: Outcome::Complete,
             parse_status: ParseStatus::NotApplicable,
             ..Exchange::default()
+        };
+        match spoken {
+            Some(spoken) => spoken.put(exchange),
+            None => exchange,
         }
     }
 

@@ -5,7 +5,6 @@ use truetape_schemas::capture::{Exchange, Outcome};
 mod blocks;
 mod changed;
 mod started;
-use truetape_schemas::set::TurnKind;
 
 /// A chat request, in a few words: messages separated by `|`, the system's begin with `S`.
 #[derive(Clone, Debug, Default)]
