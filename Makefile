@@ -47,5 +47,9 @@ bench-proxy: sidecar ## Compare the proxy with its peers: nginx, haproxy, envoy,
 	TRUETAPE_BENCH_PROXY=$(or $(TRUETAPE_BENCH_PROXY),$(CURDIR)/target/sidecar/truetape-proxy) \
 	  $(CARGO) bench --locked -p truetape-testkit --bench proxy -- $(ARGS)
 
+.PHONY: bench-compiler
+bench-compiler: ## Profile, select and emit 1 M and 4 M made-up turns: time, memory, growth.
+	$(CARGO) bench --locked -p truetape-compiler --bench compiler -- $(ARGS)
+
 .PHONY: ci
 ci: lint test ## What continuous integration runs.

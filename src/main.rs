@@ -51,6 +51,8 @@ enum Verb {
     Verify(truetape_compiler::cli::VerifyArgs),
     /// Say where two captures, sets or runs differ.
     Diff(truetape_compiler::cli::DiffArgs),
+    /// Look after a directory of sets: versions, tags, room, sets as one file.
+    Store(truetape_compiler::cli::StoreArgs),
     /// Ship sealed segments to an object store, beside a recorder.
     Ship(truetape_compiler::cli::ShipArgs),
     /// Replay a set against a target.
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Verb::Inspect(args) => blamed(truetape_compiler::inspect::run(args)),
         Verb::Verify(args) => blamed(truetape_compiler::verify::run(args)),
         Verb::Diff(args) => blamed(truetape_compiler::diff::run(args)),
+        Verb::Store(args) => blamed(truetape_compiler::store::run(args)),
         Verb::Ship(args) => blamed(truetape_compiler::ship::run(args)),
         Verb::Replay(args) => blamed(truetape_replay::run(*args)),
         Verb::Report(args) => blamed(truetape_replay::report::run(args)),

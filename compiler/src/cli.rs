@@ -7,6 +7,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod store;
+
+pub use store::{StoreArgs, StoreVerb};
+
 /// A format that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImportFormat {

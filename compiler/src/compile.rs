@@ -5,7 +5,7 @@
 //! 3. [`sessionize`]: rows to turns of sessions;
 //! 4. [`population`] and `fidelity::profile`: what the source is made of;
 //! 5. [`select`]: which sessions are taken;
-//! 6. [`arrange`]: when they start;
+//! 6. [`arrange`]: when they start ([`control`]: what is generated in their place);
 //! 7. [`content`]: what their prompts hold;
 //! 8. [`emit`]: the set, its report and its card.
 //!
@@ -14,12 +14,11 @@
 
 use crate::cli::CompileArgs;
 use crate::error::Error;
-use crate::recipe::Recipe;
+use crate::recipe::{self, Recipe};
 use crate::source::Segments;
 use crate::talk::OutputFormat;
 use crate::{parallel, source, talk};
 use arrange::Arranged;
-use content::parts::Parts;
 use ingest::Ingested;
 use select::Selected;
 use sessionize::Sessions;
@@ -36,7 +35,8 @@ use truetape_schemas::set::{FORMAT, Turn, store};
 mod account;
 mod arrange;
 mod content;
-mod emit;
+mod control;
+pub(crate) mod emit;
 mod ingest;
 mod population;
 mod reading;
@@ -142,17 +142,21 @@ pub fn compile(options: &CompileOptions) -> Result<Compiled, Error> {
         sessions,
         ..
     } = &prepared;
-    let selected = select::select(&ingested.rows, sessions, &recipe.select, recipe.seed)?;
-    let mut arranged = arrange::arrange(&prepared, &selected.taken);
-    let (parts, findings) =
-        content::make(&mut arranged, ingested, tokenized, recipe, options.threads)?;
+    let (selected, mut arranged) = match &recipe.control {
+        Some(control) => control::generate(&prepared, recipe, control)?,
+        None => {
+            let selected = select::select(&ingested.rows, sessions, &recipe.select, recipe.seed)?;
+            let arranged = arrange::arrange(&prepared, &selected.taken);
+            (selected, arranged)
+        }
+    };
+    let content = content::make(&mut arranged, ingested, tokenized, recipe, options.threads)?;
     let made = Made {
         recipe,
         prepared: &prepared,
         selected,
         arranged,
-        parts,
-        findings,
+        content,
     };
     made.finish(options)
 }
@@ -178,15 +182,16 @@ struct Made<'a> {
     prepared: &'a Prepared,
     selected: Selected,
     arranged: Arranged,
-    parts: Parts,
-    findings: Vec<String>,
+    content: content::Made,
 }
 
 impl Made<'_> {
     fn finish(self, options: &CompileOptions) -> Result<Compiled, Error> {
         let recipe = self.recipe.to_json()?;
         let sources = &self.prepared.ingested.sources;
-        let digest = store::digest_of(&recipe, sources, &self.arranged.turns, self.parts.ids());
+        let parts = &self.content.parts;
+        let turns = self.content.prompts.fill(&self.arranged.turns, parts);
+        let digest = store::digest_of(&recipe, sources, turns, parts.names());
         let name = &self.recipe.name;
         if let Some(manifest) = emit::existing(&options.store, name, &digest)? {
             emit::tag(&options.store, name, &digest, &options.tags)?;
@@ -206,13 +211,13 @@ impl Made<'_> {
             &self.context(&digest),
         );
         let manifest = self.manifest(recipe, digest, &population)?;
-        let dir = emit::emit(
-            &options.store,
-            &manifest,
-            &report,
-            &self.arranged.turns,
-            &self.parts,
-        )?;
+        let set = emit::Set {
+            manifest: &manifest,
+            report: &report,
+            turns: &self.arranged.turns,
+            content: &self.content,
+        };
+        let dir = emit::emit(&options.store, &set, options.threads)?;
         emit::tag(&options.store, name, &manifest.digest, &options.tags)?;
         Ok(Compiled {
             dir,
@@ -247,7 +252,7 @@ impl Made<'_> {
     fn all_findings(&self) -> Vec<String> {
         let mut findings = self.prepared.findings();
         findings.extend(self.selected.findings.iter().cloned());
-        findings.extend(self.findings.iter().cloned());
+        findings.extend(self.content.findings.iter().cloned());
         findings
     }
 
@@ -274,7 +279,7 @@ impl Made<'_> {
             digest,
             recipe,
             sources: ingested.sources.clone(),
-            counts: counts(&self.arranged.turns, &self.parts),
+            counts: counts(&self.arranged.turns, self.content.parts.len()),
             stages: vec![
                 ingested.stage.clone(),
                 tokenized.stage.clone(),
@@ -289,11 +294,15 @@ impl Made<'_> {
             profile: json(population)?,
             semantics: Semantics {
                 input: "cumulative".to_owned(),
-                history: "recorded".to_owned(),
+                history: match &self.recipe.control {
+                    Some(_) => "none".to_owned(),
+                    None => "recorded".to_owned(),
+                },
                 rate: self.recipe.arrange.rate.clone(),
                 view: self.recipe.view.name().to_owned(),
                 content: self.recipe.content.kind.name().to_owned(),
                 clock_resolution_us: ingested.footers.clock_resolution_us,
+                control: self.recipe.control.as_ref().map(recipe::Control::name),
             },
             findings: self.all_findings(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -301,7 +310,7 @@ impl Made<'_> {
     }
 }
 
-fn counts(turns: &[Turn], parts: &Parts) -> Counts {
+fn counts(turns: &[Turn], parts: usize) -> Counts {
     let sum = |tokens: fn(&Turn) -> Option<i64>| {
         turns
             .iter()
@@ -317,7 +326,7 @@ fn counts(turns: &[Turn], parts: &Parts) -> Counts {
         sessions: sessions.len() as u64,
         input_tokens: sum(|turn| turn.input_tokens),
         output_tokens: sum(|turn| turn.output_tokens),
-        content_parts: parts.len() as u64,
+        content_parts: parts as u64,
     }
 }
 

@@ -10,9 +10,10 @@
 //! 2. [`import`]: how a trace becomes a capture;
 //! 3. [`compile`]: the stages, one after the other;
 //! 4. [`profile`], [`inspect`], [`verify`], [`diff`]: looking at what there is;
-//! 5. [`export`]: other tools' formats;
-//! 6. [`objects`]: captures in object stores;
-//! 7. [`ship`]: sealed segments to a store, beside a recorder.
+//! 5. [`store`]: versions of sets, and sets as one file;
+//! 6. [`export`]: other tools' formats;
+//! 7. [`objects`]: captures in object stores;
+//! 8. [`ship`]: sealed segments to a store, beside a recorder.
 
 pub mod cli;
 pub mod compile;
@@ -27,6 +28,7 @@ pub mod profile;
 pub mod recipe;
 pub mod ship;
 pub mod source;
+pub mod store;
 pub mod talk;
 pub mod verify;
 

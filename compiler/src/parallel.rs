@@ -1,6 +1,9 @@
 //! Work over threads, with results in the order of the input: threads never change an outcome (C1).
 
 use crate::error::Error;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
 
 /// Threads when nobody said: as many as the machine offers.
 pub(crate) fn default_threads() -> usize {
@@ -38,9 +41,69 @@ where
     })
 }
 
+/// Items that are made on a thread of their own while the ones before are worked on.
+///
+/// One waits while another is made, so two are held beside the one in hand.
+pub(crate) fn ahead<I>(items: I) -> Result<Ahead<I::Item>, Error>
+where
+    I: Iterator + Send + 'static,
+    I::Item: Send + 'static,
+{
+    let (sender, receiver) = sync_channel(1);
+    let maker = std::thread::Builder::new()
+        .name("read-ahead".to_owned())
+        .spawn(move || {
+            for item in items {
+                // Nobody listens any more: there was an error, and it is told elsewhere.
+                if sender.send(item).is_err() {
+                    return;
+                }
+            }
+        })
+        .map_err(|cause| Error::io(Path::new("a reading thread"), cause))?;
+    Ok(Ahead {
+        receiver,
+        maker: Some(maker),
+    })
+}
+
+/// See [`ahead`]. An error is a bug: the thread panicked, and what it made is not all.
+#[derive(Debug)]
+pub(crate) struct Ahead<T> {
+    receiver: Receiver<T>,
+    maker: Option<JoinHandle<()>>,
+}
+
+impl<T> Iterator for Ahead<T> {
+    type Item = Result<T, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Ok(item) = self.receiver.recv() {
+            return Some(Ok(item));
+        }
+        let panicked = self.maker.take()?.join().is_err();
+        panicked.then(|| Err(Error::bug("reading thread", "panicked")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::map;
+    use super::{ahead, map};
+
+    #[test]
+    fn items_that_are_made_ahead_come_in_order_and_all() {
+        let made: Vec<u32> = ahead(0..1_000).unwrap().map(Result::unwrap).collect();
+        assert_eq!(made, (0..1_000).collect::<Vec<u32>>());
+        // Who stops early leaves nobody waiting.
+        assert_eq!(ahead(0..).unwrap().next().unwrap().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_reader_that_panics_is_a_bug_and_not_the_end() {
+        let broken = (0..5).map(|n: u32| if n < 3 { n } else { panic!("on purpose") });
+        let made: Vec<bool> = ahead(broken).unwrap().map(|item| item.is_ok()).collect();
+        assert_eq!(made, [true, true, true, false]);
+    }
 
     #[test]
     fn results_keep_the_order_of_the_items_whatever_the_threads() {

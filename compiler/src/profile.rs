@@ -74,7 +74,8 @@ fn capacities(population: &Population) -> Vec<usize> {
     (least..=largest).map(|power| 1 << power).collect()
 }
 
-fn population(
+/// Reads what references name as one population, with what a user should know about it.
+pub(crate) fn population(
     references: &[String],
     in_store: Option<&Path>,
     options: &ProfileOptions,

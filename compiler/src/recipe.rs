@@ -7,6 +7,10 @@ use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
+mod control;
+
+pub use control::{Control, ControlArrivals, ControlLengths};
+
 /// A recipe, with its defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -25,6 +29,9 @@ pub struct Recipe {
     pub arrange: Arrange,
     /// What their prompts hold.
     pub content: Content,
+    /// What is generated instead of selected: the set is then a control, no sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
 }
 
 impl Default for Recipe {
@@ -37,6 +44,7 @@ impl Default for Recipe {
             select: Select::default(),
             arrange: Arrange::default(),
             content: Content::default(),
+            control: None,
         }
     }
 }
@@ -214,6 +222,9 @@ impl Recipe {
                 self.arrange.rate
             ));
         }
+        if let Some(control) = &self.control {
+            control.check()?;
+        }
         self.select.check()
     }
 
@@ -225,7 +236,7 @@ impl Recipe {
 }
 
 /// A name is a directory of the store, and stands before `@` in references.
-fn check_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.starts_with('.') || !name.chars().all(allowed) {
         return Err(format!(
@@ -323,6 +334,14 @@ mod tests {
                 "select.window.",
             ),
             ("[content]\nkind = \"real\"", "synthetic"),
+            (
+                "[control]\nlengths = \"fixed\"\narrivals = \"poisson\"\narrival_cv = 2.0",
+                "goes with arrivals",
+            ),
+            (
+                "[control]\nlengths = \"fixed\"\narrivals = \"gamma\"\narrival_cv = 0.0",
+                "more than 0",
+            ),
         ];
         for (text, wanted) in cases {
             let problem = Recipe::parse(text).unwrap_err();

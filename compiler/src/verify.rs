@@ -50,9 +50,18 @@ impl Findings {
 pub fn of(reference: &str, in_store: Option<&Path>) -> Result<Findings, Error> {
     match subject(reference, in_store)? {
         Subject::Capture(segments) => capture::verify(&segments),
-        Subject::Set(dir) => set::verify(&dir),
+        Subject::Set(dir) => {
+            let mut findings = set::verify(&dir)?;
+            set::check_dir(&dir, &mut findings)?;
+            Ok(findings)
+        }
         Subject::Run(dir) => verify_run(&dir),
     }
+}
+
+/// Checks a set that has no place in a store yet.
+pub(crate) fn of_unpacked(dir: &Path) -> Result<Findings, Error> {
+    set::verify(dir)
 }
 
 fn verify_run(dir: &Path) -> Result<Findings, Error> {

@@ -3,9 +3,11 @@
 //! The columns, their units and what absence means: [`v1`] and `schemas/spec/capture-v1.md`.
 
 use crate::file::{Format, Row, TakenBytes};
+use arrow_array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
 pub mod blob;
+mod decode;
 pub mod footer;
 pub mod v1;
 
@@ -203,6 +205,10 @@ impl Row for Exchange {
 
     fn columns() -> &'static [crate::column::Column] {
         v1::COLUMNS
+    }
+
+    fn from_columns(batch: &RecordBatch) -> Option<Vec<Self>> {
+        decode::rows(batch)
     }
 
     fn take_bytes(rows: &mut [Self]) -> Vec<TakenBytes> {

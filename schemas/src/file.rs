@@ -5,6 +5,7 @@
 //! refuse a newer one by name.
 
 use crate::column::Column;
+use arrow_array::RecordBatch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -33,6 +34,11 @@ pub trait Row: Serialize + DeserializeOwned {
     const FORMAT: Format;
     /// Its columns.
     fn columns() -> &'static [Column];
+    /// Makes rows of a batch, where a format has a faster way than serde; none where serde must
+    /// look, and say what is wrong.
+    fn from_columns(_batch: &RecordBatch) -> Option<Vec<Self>> {
+        None
+    }
     /// Takes wide byte columns out of rows that are about to be written: they go to the file
     /// without another copy. A format without such columns takes none.
     fn take_bytes(_rows: &mut [Self]) -> Vec<TakenBytes> {

@@ -3,7 +3,7 @@
 //! The columns: [`v1`] and `schemas/spec/set-v1.md`.
 
 use crate::column::Column;
-use crate::file::{Format, Row};
+use crate::file::{Format, Row, TakenBytes};
 use serde::{Deserialize, Serialize};
 
 pub mod manifest;
@@ -134,5 +134,12 @@ impl Row for Content {
 
     fn columns() -> &'static [Column] {
         v1::CONTENT_COLUMNS
+    }
+
+    fn take_bytes(rows: &mut [Self]) -> Vec<TakenBytes> {
+        let bodies = rows
+            .iter_mut()
+            .map(|row| Some(std::mem::take(&mut row.body)));
+        vec![("body", bodies.collect())]
     }
 }

@@ -10,7 +10,7 @@ use super::ingest::Ingested;
 use super::tokenize::Tokenized;
 use crate::error::Error;
 use crate::recipe::{ContentKind, Recipe};
-use parts::Parts;
+use parts::{Named, Parts, Prompts};
 use std::collections::BTreeMap;
 
 pub(crate) mod parts;
@@ -44,15 +44,27 @@ impl Notes {
     }
 }
 
-/// Fills the content of turns. Returns the parts, and what a user should know.
+/// What a set holds beside its turns.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// The parts, with their names.
+    pub(crate) parts: Named,
+    /// What the prompt of each turn holds.
+    pub(crate) prompts: Prompts,
+    /// Things a user should know.
+    pub(crate) findings: Vec<String>,
+}
+
+/// Makes the content of turns.
 pub(crate) fn make(
     arranged: &mut Arranged,
     ingested: &Ingested,
     tokenized: &Tokenized,
     recipe: &Recipe,
     threads: usize,
-) -> Result<(Parts, Vec<String>), Error> {
+) -> Result<Made, Error> {
     let mut parts = Parts::default();
+    let mut prompts = Prompts::none_of(arranged.turns.len());
     let mut notes = Notes::default();
     let kind = recipe.content.kind;
     if kind != ContentKind::Verbatim {
@@ -61,9 +73,9 @@ pub(crate) fn make(
     }
     if kind != ContentKind::Lengths {
         let maker = text::Maker::new(ingested, tokenized, recipe);
-        maker.fill(arranged, &mut parts, &mut notes, threads)?;
+        maker.fill(arranged, &mut parts, &mut prompts, &mut notes, threads)?;
     }
-    trace::fill(arranged, recipe, &mut parts, &mut notes);
+    trace::fill(arranged, recipe, &mut parts, &mut prompts, &mut notes);
     if kind == ContentKind::Verbatim && parts.is_empty() {
         return Err(Error::config(
             "recipe",
@@ -79,5 +91,9 @@ pub(crate) fn make(
                 .to_owned(),
         );
     }
-    Ok((parts, findings))
+    Ok(Made {
+        parts: parts.named(threads)?,
+        prompts,
+        findings,
+    })
 }

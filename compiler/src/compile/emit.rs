@@ -3,9 +3,12 @@
 //! Everything is written aside, synced, and renamed; the manifest is written last, so a directory
 //! without one is not a set.
 
-use super::content::parts::Parts;
+use super::content::Made;
+use super::content::parts::Named;
 use crate::error::Error;
 use crate::recipe::ContentKind;
+use crate::store::gc::ASIDE_PREFIX;
+use crate::store::{history, lock};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use truetape_schemas::file::{
@@ -18,8 +21,14 @@ use truetape_schemas::set::{Content, Turn, store};
 
 pub(crate) mod card;
 
-/// Bytes of content handed to the writer at once, at most.
-const CONTENT_BATCH_BYTES_MAX: usize = 4 << 20;
+/// What is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Set<'a> {
+    pub(crate) manifest: &'a Manifest,
+    pub(crate) report: &'a Report,
+    pub(crate) turns: &'a [Turn],
+    pub(crate) content: &'a Made,
+}
 
 /// Whether the store holds this very set already.
 pub(crate) fn existing(store: &Path, name: &str, digest: &str) -> Result<Option<Manifest>, Error> {
@@ -44,26 +53,21 @@ pub(crate) fn existing(store: &Path, name: &str, digest: &str) -> Result<Option<
 }
 
 /// Writes a set. Returns its directory.
-pub(crate) fn emit(
-    store: &Path,
-    manifest: &Manifest,
-    report: &Report,
-    turns: &[Turn],
-    parts: &Parts,
-) -> Result<PathBuf, Error> {
+pub(crate) fn emit(store: &Path, set: &Set<'_>, threads: usize) -> Result<PathBuf, Error> {
+    let Set {
+        manifest, report, ..
+    } = *set;
     let dir = store::set_dir(store, &manifest.name, &manifest.digest);
     let short: String = manifest.digest.chars().take(DIGEST_SHORT_CHARS).collect();
     let named = store.join(&manifest.name);
-    let aside = named.join(format!(".tmp-{short}"));
+    std::fs::create_dir_all(&named).map_err(|cause| Error::io(&named, cause))?;
+    let _held = lock::exclusive(&named)?;
+    let aside = named.join(format!("{ASIDE_PREFIX}{short}"));
     remove_leftovers(&aside)?;
     std::fs::create_dir_all(&aside).map_err(|cause| Error::io(&aside, cause))?;
-    if manifest.semantics.content == ContentKind::Verbatim.name() {
-        // It holds production's text, as the capture does that only its owner may read.
-        let owner_only = std::fs::Permissions::from_mode(0o700);
-        std::fs::set_permissions(&aside, owner_only).map_err(|cause| Error::io(&aside, cause))?;
-    }
-    write_turns(&aside.join(store::TURNS), turns)?;
-    write_content(&aside.join(store::CONTENT), parts)?;
+    restrict(&aside, &manifest.semantics.content)?;
+    write_turns(&aside.join(store::TURNS), set)?;
+    write_content(&aside.join(store::CONTENT), &set.content.parts, threads)?;
     write_json(&aside.join(store::FIDELITY), report)?;
     write_atomically(
         &aside.join(store::CARD),
@@ -73,13 +77,27 @@ pub(crate) fn emit(
     sync_parent(&aside.join(store::MANIFEST))?;
     // A directory there that is not a set is what a crash of another tool left.
     remove_leftovers(&dir)?;
+    let previous = store::tags(&named)?.remove(store::LATEST);
     rename_durably(&aside, &dir)?;
+    history::note(&named, manifest, previous, "compiled")?;
+    // Under the same lock: between the rename and the tag nothing points at the set.
+    store::tag(&named, store::LATEST, &manifest.digest)?;
     Ok(dir)
+}
+
+/// Keeps a set that holds production's text to its owner, as the capture is.
+pub(crate) fn restrict(dir: &Path, content: &str) -> Result<(), Error> {
+    if content != ContentKind::Verbatim.name() {
+        return Ok(());
+    }
+    let owner_only = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(dir, owner_only).map_err(|cause| Error::io(dir, cause))
 }
 
 /// Points tags at a set.
 pub(crate) fn tag(store: &Path, name: &str, digest: &str, tags: &[String]) -> Result<(), Error> {
     let named = store.join(name);
+    let _held = lock::exclusive(&named)?;
     store::tag(&named, store::LATEST, digest)?;
     for tag in tags {
         store::tag(&named, tag, digest)?;
@@ -95,29 +113,27 @@ fn remove_leftovers(dir: &Path) -> Result<(), Error> {
     }
 }
 
-fn write_turns(path: &Path, turns: &[Turn]) -> Result<(), Error> {
+/// Turns get the names of their content batch by batch: all names at once would be more than all
+/// turns.
+fn write_turns(path: &Path, set: &Set<'_>) -> Result<(), Error> {
     let mut writer = Writer::<Turn>::create(path)?;
-    for batch in turns.chunks(READ_BATCH_ROWS) {
-        writer.write(batch)?;
+    let mut turns = set.content.prompts.fill(set.turns, &set.content.parts);
+    loop {
+        let batch: Vec<Turn> = turns.by_ref().take(READ_BATCH_ROWS).collect();
+        if batch.is_empty() {
+            break;
+        }
+        writer.write(&batch)?;
     }
     writer.finish(&[])?;
     Ok(())
 }
 
-fn write_content(path: &Path, parts: &Parts) -> Result<(), Error> {
+fn write_content(path: &Path, parts: &Named, threads: usize) -> Result<(), Error> {
     let mut writer = Writer::<Content>::create(path)?;
-    let mut batch: Vec<Content> = Vec::new();
-    let mut bytes = 0;
-    for part in parts.rows() {
-        bytes += part.body.len();
-        batch.push(part);
-        if bytes >= CONTENT_BATCH_BYTES_MAX {
-            writer.write(&batch)?;
-            batch.clear();
-            bytes = 0;
-        }
+    for batch in parts.batches(threads, Named::batch_bytes(threads)) {
+        writer.write_owned(batch?)?;
     }
-    writer.write(&batch)?;
     writer.finish(&[])?;
     Ok(())
 }

@@ -13,6 +13,8 @@ use truetape_schemas::capture::Exchange;
 use truetape_schemas::set::manifest::{Source, Stage};
 use truetape_schemas::wire::Dialect;
 
+mod canonical;
+
 /// What the captures hold.
 #[derive(Debug)]
 pub(crate) struct Ingested {
@@ -81,7 +83,10 @@ pub(crate) fn ingest(captures: &[Segments], threads: usize) -> Result<Ingested, 
         footers,
         ..
     } = ingest;
-    rows.sort_by(|(a, a_digest), (b, b_digest)| (a.order(), a_digest).cmp(&(b.order(), b_digest)));
+    // In place: rows that are equal in all of this are the same row, whichever comes first.
+    rows.sort_unstable_by(|(a, a_digest), (b, b_digest)| {
+        (a.order(), a_digest).cmp(&(b.order(), b_digest))
+    });
     let mut account = Account::new("ingest", rows.len());
     let mut findings = footers.findings();
     leave_duplicates(&mut rows, &mut account);
@@ -117,10 +122,14 @@ fn secret(rows: &[Digested]) -> Secret {
 
 /// Two taps on one path, or a capture named twice, are not two requests.
 fn leave_duplicates(rows: &mut Vec<Digested>, account: &mut Account) {
-    let mut seen: HashSet<String> = HashSet::with_capacity(rows.len());
-    account.keep(rows, "duplicate", |(row, _)| {
-        seen.insert(row.exchange_id.clone())
-    });
+    let mut seen: HashSet<&str> = HashSet::with_capacity(rows.len());
+    let first: Vec<bool> = rows
+        .iter()
+        .map(|(row, _)| seen.insert(&row.exchange_id))
+        .collect();
+    drop(seen);
+    let mut first = first.into_iter();
+    account.keep(rows, "duplicate", |_| first.next().unwrap_or(true));
 }
 
 /// Replayed traffic is not production; a capture of nothing else is what the user asked for.
@@ -183,8 +192,8 @@ impl Ingest {
         let total = reader.row_count();
         let mut progress = Progress::new();
         let mut done = 0_u64;
-        for batch in reader {
-            let mut batch = batch?;
+        for batch in parallel::ahead(reader)? {
+            let mut batch = batch??;
             done += batch.len() as u64;
             progress.show(&format!("{}: {done} of {total} rows", path.display()));
             let read = parallel::map(&mut batch, self.threads, |exchange| {
@@ -201,8 +210,11 @@ impl Ingest {
     }
 }
 
-/// The digest of a row: its columns as JSON, and its bodies as they are. The bodies are dropped
-/// on the way: as JSON they would be lists of numbers.
+/// Room for the canonical bytes of a row with few block hashes.
+const DIGEST_BYTES: usize = 1024;
+
+/// The digest of a row: its columns as canonical bytes, and its bodies as they are. The bodies are
+/// dropped on the way.
 fn digest(exchange: &mut Exchange) -> [u8; 32] {
     let bodies = [exchange.request_body.take(), exchange.response_body.take()];
     for blob in exchange.request_blobs.iter_mut().flatten() {
@@ -214,7 +226,10 @@ fn digest(exchange: &mut Exchange) -> [u8; 32] {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     };
-    add(&serde_json::to_vec(exchange).unwrap_or_default());
+    let mut columns = Vec::with_capacity(DIGEST_BYTES);
+    // Nothing in a row is of a kind that has no canonical form.
+    let _infallible = canonical::write(exchange, &mut columns);
+    add(&columns);
     for body in bodies {
         add(&[u8::from(body.is_some())]);
         add(body.as_deref().unwrap_or_default());

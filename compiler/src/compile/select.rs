@@ -32,7 +32,7 @@ pub(crate) struct Unit {
 }
 
 /// The sessions that were taken.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Selected {
     /// By session: whether it is taken.
     pub(crate) taken: Vec<bool>,

@@ -17,14 +17,13 @@ pub(super) fn verify(dir: &Path) -> Result<Findings, Error> {
     let digest = store::digest_of(
         &manifest.recipe,
         &manifest.sources,
-        &turns,
-        ids.iter().map(String::as_str),
+        turns.iter(),
+        ids.iter(),
     );
     if digest != manifest.digest {
         let problem = format!("digest {}, its rows have {digest}", manifest.digest);
         findings.fault(store::MANIFEST, problem);
     }
-    check_name(dir, &manifest, &mut findings);
     check_turns(&turns, &ids, &mut findings);
     check_counts(&manifest, &turns, &ids, &mut findings);
     Ok(findings)
@@ -43,6 +42,12 @@ fn content_ids(dir: &Path, findings: &mut Findings) -> Result<Vec<String>, Error
         }
     }
     Ok(ids)
+}
+
+/// Whether the directory of a set is called what its digest says.
+pub(super) fn check_dir(dir: &Path, findings: &mut Findings) -> Result<(), Error> {
+    check_name(dir, &store::manifest(dir)?, findings);
+    Ok(())
 }
 
 fn check_name(dir: &Path, manifest: &Manifest, findings: &mut Findings) {

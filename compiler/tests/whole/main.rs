@@ -6,6 +6,7 @@
 
 mod budget;
 mod content;
+mod control;
 mod determinism;
 mod fixture;
 mod labelled;
@@ -13,3 +14,4 @@ mod mooncake;
 mod retold;
 mod traces;
 mod verifying;
+mod versions;

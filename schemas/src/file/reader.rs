@@ -97,9 +97,13 @@ impl<T: Row> Iterator for Reader<T> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.batches.next()?;
-        let rows = batch
-            .map_err(|cause| cause.to_string())
-            .and_then(|batch| serde_arrow::from_record_batch(&batch).map_err(|e| e.to_string()));
+        let rows =
+            batch.map_err(|cause| cause.to_string()).and_then(|batch| {
+                match T::from_columns(&batch) {
+                    Some(rows) => Ok(rows),
+                    None => serde_arrow::from_record_batch(&batch).map_err(|e| e.to_string()),
+                }
+            });
         Some(rows.map_err(|cause| Error::Unreadable {
             subject: self.subject.clone(),
             cause,

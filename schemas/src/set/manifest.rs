@@ -129,7 +129,7 @@ pub struct Tokenizer {
 pub struct Semantics {
     /// `cumulative`: `input_tokens` and `block_hashes` include the history.
     pub input: String,
-    /// `recorded`: the prompt carries the answers that production gave.
+    /// `recorded`: the prompt carries the answers that production gave; `none` in a control set.
     pub history: String,
     /// `recorded`, `shape` or `stress`: what the rate of the set is a sample of.
     pub rate: String,
@@ -139,4 +139,7 @@ pub struct Semantics {
     pub content: String,
     /// Smallest step of the source's clock, where it is coarser than a microsecond.
     pub clock_resolution_us: Option<i64>,
+    /// How a control set was generated; NULL for a sample of production.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
 }

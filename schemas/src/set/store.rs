@@ -4,6 +4,7 @@ use super::manifest::{Manifest, Source};
 use super::{Content, FORMAT, Turn};
 use crate::file::{Error, Reader, read_json, write_atomically};
 use crate::ids::DIGEST_SHORT_CHARS;
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -101,8 +102,22 @@ pub fn tags(named: &Path) -> Result<BTreeMap<String, String>, Error> {
 pub fn tag(named: &Path, tag: &str, digest: &str) -> Result<(), Error> {
     let mut all = tags(named)?;
     all.insert(tag.to_owned(), digest.to_owned());
-    let text = serde_json::to_vec_pretty(&all)
-        .map_err(|cause| Error::invalid(named, cause.to_string()))?;
+    write_tags(named, &all)
+}
+
+/// Takes a tag away. Returns whether there was one.
+pub fn untag(named: &Path, tag: &str) -> Result<bool, Error> {
+    let mut all = tags(named)?;
+    let there = all.remove(tag).is_some();
+    if there {
+        write_tags(named, &all)?;
+    }
+    Ok(there)
+}
+
+fn write_tags(named: &Path, all: &BTreeMap<String, String>) -> Result<(), Error> {
+    let text =
+        serde_json::to_vec_pretty(all).map_err(|cause| Error::invalid(named, cause.to_string()))?;
     write_atomically(&named.join(TAGS), &text)
 }
 
@@ -114,6 +129,11 @@ pub fn manifest(dir: &Path) -> Result<Manifest, Error> {
 /// Reads a set's turns.
 pub fn turns(dir: &Path) -> Result<Vec<Turn>, Error> {
     Reader::<Turn>::open(&dir.join(TURNS))?.read_all()
+}
+
+/// Opens a set's turns, batch by batch.
+pub fn read_turns(dir: &Path) -> Result<Reader<Turn>, Error> {
+    Reader::<Turn>::open(&dir.join(TURNS))
 }
 
 /// Opens a set's content, part by part.
@@ -129,15 +149,16 @@ pub fn digest(
     contents: &[Content],
 ) -> String {
     let ids = contents.iter().map(|part| part.content_id.as_str());
-    digest_of(recipe, sources, turns, ids)
+    digest_of(recipe, sources, turns.iter(), ids)
 }
 
-/// The same, for who does not hold the content itself: its names, in order.
-pub fn digest_of<'a>(
+/// The same, for who does not hold all turns at once, nor the content itself: turns as they come,
+/// and the names of the content, in order.
+pub fn digest_of<T: Borrow<Turn>, I: AsRef<str>>(
     recipe: &serde_json::Value,
     sources: &[Source],
-    turns: &[Turn],
-    content_ids: impl Iterator<Item = &'a str>,
+    turns: impl Iterator<Item = T>,
+    content_ids: impl Iterator<Item = I>,
 ) -> String {
     let mut digester = crate::ids::Digester::new();
     digester.add(FORMAT.to_string().as_bytes());
@@ -149,13 +170,13 @@ pub fn digest_of<'a>(
     }
     for turn in turns {
         // Serde writes fields in the order of the struct, which is part of the format.
-        let row = serde_json::to_string(turn).unwrap_or_default();
+        let row = serde_json::to_string(turn.borrow()).unwrap_or_default();
         // A column that came later, and says nothing, leaves older digests as they are.
         let known = row.strip_suffix(LATER).map(|row| format!("{row}}}"));
         digester.add(known.unwrap_or(row).as_bytes());
     }
     for id in content_ids {
-        digester.add(id.as_bytes());
+        digester.add(id.as_ref().as_bytes());
     }
     digester.finish()
 }

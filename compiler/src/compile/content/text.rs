@@ -5,7 +5,7 @@ use super::super::ingest::Ingested;
 use super::super::reading;
 use super::super::tokenize::Tokenized;
 use super::Notes;
-use super::parts::Parts;
+use super::parts::{Parts, Prompts};
 use super::rebuild::{self, Piece, Prompt};
 use super::synthetic::Synthetic;
 use super::verbatim;
@@ -50,8 +50,9 @@ impl<'a> Maker<'a> {
     /// Fills the content of every turn whose body holds a prompt.
     pub(super) fn fill(
         &self,
-        arranged: &mut Arranged,
+        arranged: &Arranged,
         parts: &mut Parts,
+        prompts: &mut Prompts,
         notes: &mut Notes,
         threads: usize,
     ) -> Result<(), Error> {
@@ -62,13 +63,11 @@ impl<'a> Maker<'a> {
                 continue;
             };
             progress.show(&format!("{}: content", path.display()));
-            for batch in source::open(path)?.0 {
-                let made = self.batch(arranged, &index, position, &mut batch?, threads)?;
+            for batch in parallel::ahead(source::open(path)?.0)? {
+                let made = self.batch(arranged, &index, position, &mut batch??, threads)?;
                 for made in made.into_iter().flatten() {
                     notes.merge(made.notes);
-                    if let Some(turn) = arranged.turns.get_mut(made.turn) {
-                        put(turn, made.prompt, parts);
-                    }
+                    put(made.turn, made.prompt, parts, prompts);
                 }
             }
         }
@@ -172,10 +171,9 @@ fn count_pieces(pieces: &mut [Piece]) {
     }
 }
 
-fn put(turn: &mut Turn, prompt: Prompt, parts: &mut Parts) {
-    turn.template = Some(parts.add(PartKind::Template, None, prompt.template));
+fn put(turn: usize, prompt: Prompt, parts: &mut Parts, prompts: &mut Prompts) {
+    let template = parts.add(PartKind::Template, None, prompt.template);
     let pieces = prompt.pieces.into_iter();
-    turn.content = pieces
-        .map(|piece| parts.add(piece.kind, piece.tokens, piece.body))
-        .collect();
+    let content = pieces.map(|piece| parts.add(piece.kind, piece.tokens, piece.body));
+    prompts.put(turn, Some(template), content.collect());
 }

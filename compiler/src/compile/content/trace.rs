@@ -9,7 +9,7 @@
 
 use super::super::arrange::Arranged;
 use super::Notes;
-use super::parts::Parts;
+use super::parts::{Parts, Prompts};
 use crate::recipe::{ContentKind, Recipe};
 use truetape_schemas::set::Turn;
 
@@ -30,26 +30,36 @@ struct Piece {
 }
 
 /// Fills the turns that have no content yet.
-pub(super) fn fill(arranged: &mut Arranged, recipe: &Recipe, parts: &mut Parts, notes: &mut Notes) {
+pub(super) fn fill(
+    arranged: &mut Arranged,
+    recipe: &Recipe,
+    parts: &mut Parts,
+    prompts: &mut Prompts,
+    notes: &mut Notes,
+) {
     let words = Words {
         key: blake3::derive_key(CONTEXT, &recipe.seed.to_le_bytes()),
     };
-    let mut prompts: Vec<Vec<Piece>> = Vec::with_capacity(arranged.turns.len());
+    // Only prompts that are known by their length ask what their parent's held.
+    let asked = arranged
+        .turns
+        .iter()
+        .any(|turn| turn.block_hashes.is_none());
+    let mut history: Vec<Vec<Piece>> = Vec::new();
     for at in 0..arranged.turns.len() {
-        let pieces = match arranged.turns.get(at) {
-            Some(turn) if is_bare(turn) => words.prompt(turn, arranged, &prompts, notes),
-            _ => Vec::new(),
+        let bare = prompts.is_bare(at);
+        let pieces = match arranged.turns.get(at).filter(|_| bare) {
+            Some(turn) => words.prompt(turn, arranged, &history, notes),
+            None => Vec::new(),
         };
-        if let Some(turn) = arranged.turns.get_mut(at).filter(|turn| is_bare(turn)) {
-            finish(turn, &pieces, recipe.content.kind, parts, notes);
+        if let Some(turn) = arranged.turns.get_mut(at).filter(|_| bare) {
+            let content = finish(turn, &pieces, recipe.content.kind, parts, notes);
+            prompts.put(at, None, content);
         }
-        prompts.push(pieces);
+        if asked {
+            history.push(pieces);
+        }
     }
-}
-
-/// Whether a turn has neither messages nor a body of its own.
-fn is_bare(turn: &Turn) -> bool {
-    turn.content.is_empty() && turn.template.is_none()
 }
 
 fn finish(
@@ -58,23 +68,25 @@ fn finish(
     kind: ContentKind,
     parts: &mut Parts,
     notes: &mut Notes,
-) {
+) -> Vec<u32> {
     let traced = turn.dialect == "trace";
+    let mut content = Vec::new();
     if kind == ContentKind::Verbatim {
         notes.count("no text was captured; they have lengths only");
     } else if kind == ContentKind::Synthetic {
         if !traced {
             notes.count("no text was captured; their prompts are words of the same length");
         }
-        let ids = pieces
+        let numbers = pieces
             .iter()
             .map(|piece| parts.add_words(piece.seed, piece.tokens));
-        turn.content = ids.collect();
+        content.extend(numbers);
     }
-    if traced || !turn.content.is_empty() {
+    if traced || !content.is_empty() {
         "openai_completions".clone_into(&mut turn.dialect);
         PATH.clone_into(&mut turn.path);
     }
+    content
 }
 
 /// Words for ids.

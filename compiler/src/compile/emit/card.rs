@@ -50,6 +50,12 @@ fn write_head(card: &mut String, manifest: &Manifest, report: &Report) -> std::f
         "| stands for | one {} at the {} rate |",
         manifest.semantics.view, manifest.semantics.rate
     )?;
+    if let Some(control) = &manifest.semantics.control {
+        writeln!(
+            card,
+            "| **control set** | generated, no sample: {control} |"
+        )?;
+    }
     writeln!(
         card,
         "| prompts | {}, {} parts |",
