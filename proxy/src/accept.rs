@@ -3,14 +3,14 @@
 use crate::connection::Connection;
 use crate::io::{ClientIo, Traffic};
 use crate::metrics::Metric;
-use crate::protocol::{Client, Protocol};
+use crate::protocol::{Client, Protocol, Wanted};
 use crate::route::{Destination, Route};
 use crate::server::Shared;
 use crate::sniff::{self, Spoken};
 use crate::tls::{self, Inbound};
 use crate::workers::Workers;
-use crate::{http1, http2, limits, link, tunnel};
-use bytes::{Bytes, BytesMut};
+use crate::{http1, http2, limits, link, relay, tunnel};
+use bytes::BytesMut;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -89,7 +89,7 @@ async fn serve(stream: TcpStream, arrived: Arrived) {
                     protocol,
                     tls: true,
                 };
-                over(io, Bytes::new(), &stream, client, arrived).await;
+                over(io, BytesMut::new(), &stream, client, arrived).await;
             }
         }
     }
@@ -112,7 +112,7 @@ async fn in_cleartext(mut io: ClientIo, stream: &Arc<TcpStream>, arrived: Arrive
                 protocol,
                 tls: false,
             };
-            over(io, seen.freeze(), stream, client, arrived).await;
+            over(io, seen, stream, client, arrived).await;
         }
         Ok(Some(Spoken::Unknown)) => {
             tunnel::opaque(io, seen.freeze(), &arrived.shared, &arrived.destination).await;
@@ -147,7 +147,7 @@ async fn shake_hands(
 }
 
 /// Serves what is spoken over a client's socket, or over what lies upon it.
-async fn over<I>(io: I, first: Bytes, stream: &Arc<TcpStream>, client: Client, arrived: Arrived)
+async fn over<I>(io: I, first: BytesMut, stream: &Arc<TcpStream>, client: Client, arrived: Arrived)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -159,8 +159,16 @@ where
     } = arrived;
     let connection = Connection::new(&shared, &traffic, destination, client, id);
     let connection = Arc::new(connection);
-    match client.protocol {
-        Protocol::Http1 => http1::serve(io, first, stream, connection).await,
-        Protocol::Http2 => http2::serve(io, first, stream, connection).await,
+    // Each in a box of its own: a connection must not pay for the largest of them.
+    match (client.protocol, connection.wanted) {
+        (Protocol::Http1, Wanted::Http1) => {
+            Box::pin(relay::serve(io, first, stream, connection)).await;
+        }
+        (Protocol::Http1, _) => {
+            Box::pin(http1::serve(io, first.freeze(), stream, connection)).await;
+        }
+        (Protocol::Http2, _) => {
+            Box::pin(http2::serve(io, first.freeze(), stream, connection)).await;
+        }
     }
 }

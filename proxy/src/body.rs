@@ -19,7 +19,37 @@ pub enum Failure {
     Http2(#[from] h2::Error),
 }
 
+/// How a connection of HTTP/2 ended under its streams.
+#[derive(Clone, Copy, Debug)]
+pub enum Torn {
+    /// It was closed without a word.
+    Closed,
+    /// It was reset.
+    Reset,
+    /// Its upstream gave it up, and said why.
+    GivenUp(Reason),
+}
+
 impl Failure {
+    /// How the connection ended, where that is why.
+    pub fn torn(&self) -> Option<Torn> {
+        let Self::Http2(cause) = self else {
+            return None;
+        };
+        let reason = cause
+            .reason()
+            .filter(|_| cause.is_go_away() && cause.is_remote());
+        match (reason, cause.get_io()) {
+            // It goes on with the streams that it has: this is one that it has not begun.
+            (Some(Reason::NO_ERROR), _) | (None, None) => None,
+            (Some(reason), _) => Some(Torn::GivenUp(reason)),
+            (None, Some(cause)) if cause.kind() == std::io::ErrorKind::ConnectionReset => {
+                Some(Torn::Reset)
+            }
+            (None, Some(_)) => Some(Torn::Closed),
+        }
+    }
+
     /// The code that a stream is reset with because of it: the one that came, where one came.
     pub fn reason(&self) -> Reason {
         match self {

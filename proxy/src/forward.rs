@@ -2,22 +2,23 @@
 
 use crate::account::Exclusion;
 use crate::answer::{Answer, Source};
-use crate::body::{Failure, Inbound};
+use crate::body::{Failure, Inbound, Torn};
 use crate::connection::{Connection, Side};
+use crate::fields::Fields;
 use crate::io::Busy;
 use crate::link::RequestBody;
 use crate::metrics::Metric;
-use crate::protocol::{Protocol, Wanted};
-use crate::reach::{self, Failed, Reached};
+use crate::protocol::Protocol;
+use crate::reach::{self, Failed};
 use crate::redact::{self, Credentials, HeaderText};
 use crate::server::Shared;
 use crate::tap::{Recording, Tap};
 use crate::tape::{Arrival, Fate, ResponseHead, Tape};
-use crate::{headers, limits, tunnel};
+use crate::{headers, limits};
 use h2::Reason;
 use http::header::{CONNECTION, EXPECT};
 use http::response::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Body as _;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -34,6 +35,8 @@ pub type ResponseBody = Tap<Answer>;
 pub struct Gone {
     /// The code for a stream.
     pub reason: Reason,
+    /// How the connection to the upstream broke, where that is why.
+    pub torn: Option<Torn>,
 }
 
 impl Gone {
@@ -45,7 +48,8 @@ impl Gone {
             }
             failure => failure.reason(),
         };
-        Self { reason }
+        let torn = failure.torn();
+        Self { reason, torn }
     }
 }
 
@@ -57,43 +61,17 @@ pub async fn exchange(
     connection: Arc<Connection>,
     sequence: i32,
     side: Side,
-    mut request: Request<Inbound>,
+    request: Request<Inbound>,
 ) -> Result<Response<ResponseBody>, Gone> {
     let shared = &connection.shared;
     let protocol = connection.client.protocol;
     let (busy, arrival_us) = Busy::begin(&connection.traffic, protocol, shared.recorder.clock());
     shared.metrics.count(Metric::Requests);
-    let upgrade = is_upgrade(&connection, &request);
-    let client_side = upgrade.then(|| hyper::upgrade::on(&mut request));
-    // Counted once it is known whether it became a tunnel.
-    let uncounted = upgrade && request.method() != Method::POST;
-    let tape = if uncounted {
-        None
-    } else {
-        begin(&connection, sequence, arrival_us, &request)
-    };
+    let tape = begin(&connection, sequence, arrival_us, &request);
     let asked = Asked::of(&request);
-    let request = prepare(&connection, request, upgrade, tape.clone());
+    let request = prepare(&connection, request, tape.clone());
     let upload = request.body().watch();
-    let answered = match (
-        reach::answer(&connection, &side, request).await,
-        client_side,
-    ) {
-        (Ok(Reached::Link(response, link)), Some(client_side))
-            if asked.is_tunnel(response.status()) =>
-        {
-            match &tape {
-                Some(tape) => tape.fate(Fate::Upgraded),
-                None if uncounted => shared.recorder.skip(Exclusion::Upgrade),
-                None => {}
-            }
-            return Ok(tunnel::open(shared, response, link, client_side, busy).await);
-        }
-        (answered, _) => answered,
-    };
-    if uncounted {
-        shared.recorder.skip(Exclusion::NotInference);
-    }
+    let answered = reach::answer(&connection, &side, request).await;
     match answered {
         Ok(reached) => {
             let came = reached.split(&connection, !upload.is_over());
@@ -113,20 +91,11 @@ pub async fn exchange(
     }
 }
 
-/// Whether the request may turn its connection into a tunnel. A stream cannot: it is one already.
-fn is_upgrade(connection: &Connection, request: &Request<Inbound>) -> bool {
-    connection.client.protocol == Protocol::Http1
-        && connection.wanted == Wanted::Http1
-        && (request.method() == Method::CONNECT || headers::is_upgrade(request.headers()))
-}
-
 /// What the answer depends on of how the request was asked.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     /// By a client of HTTP/1.0 that expects the end of its connection anyway, unannounced.
     once: bool,
-    /// For a tunnel through the upstream.
-    connect: bool,
 }
 
 impl Asked {
@@ -135,13 +104,7 @@ impl Asked {
         let last = headers::is_last(version, request.headers());
         Self {
             once: version == Version::HTTP_10 && last,
-            connect: request.method() == Method::CONNECT,
         }
-    }
-
-    /// Whether such an answer makes the connection a tunnel.
-    fn is_tunnel(self, status: StatusCode) -> bool {
-        status == StatusCode::SWITCHING_PROTOCOLS || (self.connect && status.is_success())
     }
 }
 
@@ -172,7 +135,7 @@ fn begin(
         path: redact::target(request.uri()),
         headers: HeaderText::of(headers, &connection.shared.plans.get().kept_headers),
         content_encoding: redact::coding(headers).1,
-        credentials: Credentials::of(headers, request.uri()),
+        credentials: Credentials::of(headers, request.uri().query().unwrap_or_default()),
     })
 }
 
@@ -180,12 +143,11 @@ fn begin(
 fn prepare(
     connection: &Connection,
     request: Request<Inbound>,
-    upgrade: bool,
     tape: Option<Arc<Tape>>,
 ) -> Request<RequestBody> {
     let shared = &connection.shared;
     let (mut parts, body) = request.into_parts();
-    headers::strip(&mut parts.headers, upgrade);
+    headers::strip(&mut parts.headers, false);
     let body_max = shared.config.body_bytes_max;
     let recording = tape.map(|tape| Recording::of_request(tape, body_max));
     Request::from_parts(parts, Tap::new(body, recording))
@@ -202,7 +164,7 @@ fn pass(
 ) -> Response<ResponseBody> {
     let shared = &connection.shared;
     let recording = tape.map(|tape| {
-        tape.head(head(shared, &tape, parts.status, &parts.headers));
+        tape.head(head(shared, &tape, parts.status.as_u16(), &parts.headers));
         Recording::of_response(tape, shared.config.body_bytes_max, Arc::clone(&side.stall))
     });
     let close = headers::is_last(parts.version, &parts.headers);
@@ -228,12 +190,17 @@ fn pass(
 }
 
 /// What is kept of a response's head.
-pub fn head(shared: &Shared, tape: &Tape, status: StatusCode, headers: &HeaderMap) -> ResponseHead {
-    let (content_type, content_encoding) = redact::coding(headers);
+pub fn head(
+    shared: &Shared,
+    tape: &Tape,
+    status: u16,
+    fields: &(impl Fields + ?Sized),
+) -> ResponseHead {
+    let (content_type, content_encoding) = redact::coding(fields);
     ResponseHead {
         at_us: tape.recorder().clock().now_us(),
-        status: status.as_u16(),
-        headers: HeaderText::of(headers, &shared.plans.get().kept_headers),
+        status,
+        headers: HeaderText::of(fields, &shared.plans.get().kept_headers),
         content_type,
         content_encoding,
     }
@@ -283,7 +250,7 @@ fn unreachable(
         tape.head(head(
             shared,
             &tape,
-            StatusCode::BAD_GATEWAY,
+            StatusCode::BAD_GATEWAY.as_u16(),
             response.headers(),
         ));
     }

@@ -1,4 +1,5 @@
-//! A client connection of HTTP/1.
+//! A client connection of HTTP/1 whose upstream speaks HTTP/2. One whose upstream speaks HTTP/1 too
+//! is relayed: see [`crate::relay`].
 
 use crate::body::Inbound;
 use crate::connection::{Connection, Side};
@@ -47,12 +48,8 @@ where
         let request = request.map(|body| Inbound::Http1(body, gate));
         forward::exchange(Arc::clone(&connection), sequence, side.clone(), request)
     });
-    let mut serving = pin!(
-        builder()
-            .serve_connection(TokioIo::new(front), service)
-            .with_upgrades()
-    );
-    let mut gone = pin!(io::gone(stream));
+    let mut serving = pin!(builder().serve_connection(TokioIo::new(front), service));
+    let mut gone = pin!(io::left(stream));
     let mut left = pin!(pair.over(&traffic));
     let mut order = pin!(next_order(&shared.drain, &shared.cut, Step::Drain));
     let (mut watching, mut paired, mut ending) = (true, true, Step::Drain);
@@ -71,7 +68,7 @@ where
                 }
                 Step::Cut => return,
             },
-            () = gone.as_mut(), if watching => {
+            _ = gone.as_mut(), if watching => {
                 // Dropping the connection drops its exchange, and with it the upstream's.
                 if traffic.is_busy() {
                     return;

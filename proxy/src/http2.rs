@@ -1,6 +1,6 @@
 //! A client connection of HTTP/2: its streams are exchanges, each in a task of its own.
 
-use crate::body::{Failure, Inbound, Stream};
+use crate::body::{Inbound, Stream, Torn};
 use crate::connection::{Connection, Side};
 use crate::forward::{self, ResponseBody};
 use crate::http1::{Step, next_order};
@@ -37,7 +37,7 @@ where
     };
     let failed = Arc::new(Failed::default());
     let pair = Arc::clone(&connection.pair);
-    let mut gone = pin!(io::gone(stream));
+    let mut gone = pin!(io::left(stream));
     let mut left = pin!(pair.over(&connection.traffic));
     let mut order = pin!(next_order(&shared.drain, &shared.cut, Step::Drain));
     let (mut watching, mut paired, mut ending, mut sequence) = (true, true, Step::Drain, 0);
@@ -52,6 +52,7 @@ where
                     connection.spawn(exchange);
                 }
                 Some(Err(cause)) => return ended(&connection, &cause),
+                None if matches!(failed.torn(), Some(Torn::Reset)) => return io::reset(stream),
                 None => return,
             },
             () = order.as_mut() => match ending {
@@ -62,7 +63,7 @@ where
                 }
                 Step::Cut => return,
             },
-            () = gone.as_mut(), if watching => {
+            _ = gone.as_mut(), if watching => {
                 // Its tasks end with it, and with them what they ask of the upstream.
                 if connection.traffic.is_busy() {
                     return;
@@ -107,13 +108,33 @@ struct Failed(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     streams: Vec<(SendStream<Bytes>, Reason)>,
+    /// How the upstream's connection ended under its streams: so does the client's. Letting go of a
+    /// stream would reset it.
+    torn: Option<(Torn, Half)>,
     waiting: Option<Waker>,
+}
+
+/// Our half of a stream.
+#[derive(Debug)]
+enum Half {
+    Head(#[expect(dead_code, reason = "held")] SendResponse<Bytes>),
+    Body(#[expect(dead_code, reason = "held")] SendStream<Bytes>),
 }
 
 impl Failed {
     fn push(&self, stream: SendStream<Bytes>, reason: Reason) {
         let mut state = self.state();
         state.streams.push((stream, reason));
+        Self::tell(state);
+    }
+
+    fn tear(&self, half: Half, torn: Torn) {
+        let mut state = self.state();
+        state.torn.get_or_insert((torn, half));
+        Self::tell(state);
+    }
+
+    fn tell(mut state: MutexGuard<'_, State>) {
         let waiting = state.waiting.take();
         drop(state);
         if let Some(waiting) = waiting {
@@ -128,6 +149,10 @@ impl Failed {
             state.waiting = Some(cx.waker().clone());
         }
         std::mem::take(&mut state.streams)
+    }
+
+    fn torn(&self) -> Option<Torn> {
+        self.state().torn.as_ref().map(|(torn, _)| *torn)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -148,6 +173,14 @@ where
     // What is taken here failed before the poll, which writes all that came before it.
     let due = failed.take(cx);
     let polled = serving.poll_accept(cx);
+    match failed.torn().filter(|_| !traffic.is_stalled()) {
+        Some(Torn::GivenUp(reason)) => {
+            serving.abrupt_shutdown(reason);
+            return serving.poll_accept(cx);
+        }
+        Some(Torn::Closed | Torn::Reset) => return Poll::Ready(None),
+        None => {}
+    }
     if due.is_empty() {
         return polled;
     }
@@ -182,7 +215,10 @@ fn exchange(
         let answered = answer(&connection, sequence, request, &mut respond, &side).await;
         match answered {
             None => {}
-            Some(Err(gone)) => respond.send_reset(gone.reason),
+            Some(Err(gone)) => match gone.torn.filter(|_| connection.pair.has_ended()) {
+                Some(torn) => failed.tear(Half::Head(respond), torn),
+                None => respond.send_reset(gone.reason),
+            },
             Some(Ok(response)) => send(&connection, &failed, respond, response, &side).await,
         }
     }
@@ -244,7 +280,12 @@ async fn send(
     match poll_fn(|cx| pump.poll(&mut to, cx)).await {
         // Whoever drops the body tells the upstream.
         Err(Stopped::Reset(reason)) => side.cause.set(reason),
-        Err(Stopped::Failed(failure)) => failed.push(to, Failure::reason(&failure)),
+        Err(Stopped::Failed(failure)) => {
+            match failure.torn().filter(|_| connection.pair.has_ended()) {
+                Some(torn) => failed.tear(Half::Body(to), torn),
+                None => failed.push(to, failure.reason()),
+            }
+        }
         Ok(()) | Err(Stopped::Lost) => {}
     }
 }

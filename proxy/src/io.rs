@@ -218,16 +218,35 @@ impl ClientIo {
     }
 }
 
-/// Waits until the client has closed its side, or reset the connection.
+/// How a client left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It ended its side: it sends no more, and may still read.
+    Ended,
+    /// It reset the connection.
+    Reset,
+}
+
+/// Waits until the client has ended its side, or reset the connection.
 ///
-/// hyper sees it only while it reads: not behind one stray byte after a request, and not while a
-/// response waits for the socket. The kernel says it at once.
-pub async fn gone(stream: &TcpStream) {
+/// A reader sees it only at the end of what was sent: not behind one stray byte after a request, and
+/// not while a response waits for the socket. The kernel says it at once.
+pub async fn left(stream: &TcpStream) -> Left {
     // With `PRIORITY`, only urgent data and a closed read side end the wait, not ordinary data. A
-    // client that sends urgent data is left to hyper's own detection.
-    match stream.ready(Interest::PRIORITY).await {
+    // client that sends urgent data is left to whoever reads.
+    match stream.ready(Interest::PRIORITY | Interest::ERROR).await {
+        Ok(ready) if ready.is_error() => Left::Reset,
         Ok(ready) if !ready.is_read_closed() => std::future::pending().await,
-        Ok(_) | Err(_) => {}
+        Ok(_) => Left::Ended,
+        Err(_) => Left::Reset,
+    }
+}
+
+/// Has a socket reset once it is let go, instead of ended.
+pub fn reset(stream: &TcpStream) {
+    let at_once = Some(std::time::Duration::ZERO);
+    if let Err(cause) = socket2::SockRef::from(stream).set_linger(at_once) {
+        tracing::debug!(%cause, "a connection ends although its other side was reset");
     }
 }
 

@@ -12,11 +12,11 @@
 //!
 //! 1. [`cli`] and [`config`]: what is set and what it means; [`limits`]: every bound;
 //! 2. the serving path: from a listener to an upstream ([`route`], [`tls`], [`transparent`],
-//!    [`upward`]), a connection ([`accept`], [`sniff`], [`protocol`], [`connection`], [`http1`],
-//!    [`http2`]), an exchange ([`forward`], [`reach`], [`answer`], [`body`], [`interim`], [`expect`], [`headers`],
+//!    [`upward`]), a connection ([`accept`], [`sniff`], [`protocol`], [`connection`]), HTTP/1 to
+//!    HTTP/1 ([`mod@relay`]), and whatever has HTTP/2 on a side ([`http1`], [`http2`]): an exchange ([`forward`], [`reach`], [`answer`], [`body`], [`interim`], [`expect`], [`headers`],
 //!    [`translate`]), the way to the upstream ([`pair`], [`dial`], [`link`], [`nudge`], [`trunk`],
 //!    [`pump`]), and what is not looked at ([`tunnel`]);
-//! 3. [`io`], [`tap`], [`track`], [`pack`], [`budget`]: what is remembered of it, in bounded memory;
+//! 3. [`io`], [`fields`], [`tap`], [`track`], [`pack`], [`budget`]: what is remembered of it, in bounded memory;
 //! 4. [`tape`], [`recorder`], [`account`]: one exchange, offered once, accounted for once;
 //! 5. [`observe`], [`redact`], [`digest`], [`sample`]: records to rows, off the serving path;
 //! 6. [`spool`], [`cipher`], [`books`], [`writer`], [`flight`], [`disk`], [`room`], [`seal`], [`sealer`],
@@ -44,6 +44,7 @@ pub mod digest;
 pub mod disk;
 pub mod error;
 pub mod expect;
+pub mod fields;
 pub mod flight;
 pub mod forward;
 pub mod headers;
@@ -64,6 +65,7 @@ pub mod pump;
 pub mod reach;
 pub mod recorder;
 pub mod redact;
+pub mod relay;
 pub mod room;
 pub mod route;
 pub mod run;

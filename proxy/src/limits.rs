@@ -171,8 +171,23 @@ pub const READ_OFF_WITHIN: Duration = Duration::from_secs(1);
 /// stricter; being laxer than they are is never visible.
 pub const CLIENT_IDLE_MAX: Duration = Duration::from_secs(600);
 
-/// Header fields of one message. hyper's own limit is 100, and answers 431 beyond.
+/// Header fields of one message that are read. hyper's own limit is 100.
 pub const HEADERS_MAX: usize = 256;
+
+/// Longest head of a message that is read: what hyper takes (408 KiB), rounded up. A longer one, and
+/// one with more fields, passes unread.
+pub const HEAD_BYTES_MAX: usize = 512 * 1024;
+
+/// Most that is taken of a client which still sends to an upstream that is gone.
+pub const LINGER_BYTES_MAX: usize = 64 << 20;
+
+/// How long that is waited for: nginx's `lingering_timeout` is 5 s, and a client that reads learns
+/// within a round trip.
+pub const LINGER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Bytes that a client may have sent ahead of a response and that are taken although it has ended its
+/// side: the next request, as a rule.
+pub const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// Probes of a silent peer: a vanished client must not hold a slot of the engine for ever.
 pub const TCP_KEEPALIVE: Duration = Duration::from_secs(60);

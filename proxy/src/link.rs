@@ -65,7 +65,7 @@ impl Link {
             .handshake(TokioIo::new(io))
             .await
             .map_err(io::Error::other)?;
-        let driver: Driver = Box::pin(driver.with_upgrades());
+        let driver: Driver = Box::pin(driver);
         Ok(Self {
             sender,
             driver: Some(driver),
@@ -111,11 +111,6 @@ impl Link {
             drive(driver, cx);
             Pin::new(&mut *incoming).poll_frame(cx)
         })
-    }
-
-    /// Drives the connection to its end, which hands an upgraded socket over.
-    pub async fn finish(mut self) {
-        poll_fn(|cx| self.poll_over(cx)).await;
     }
 
     /// Drives the connection until it can take another request, or is over.

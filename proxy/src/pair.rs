@@ -122,6 +122,11 @@ impl Pair {
         self.tell();
     }
 
+    /// Whether the upstream has ended the connection that mirrors the client's.
+    pub fn has_ended(&self) -> bool {
+        self.state().over
+    }
+
     /// The upstream chose HTTP/1.1: from now on each stream opens a link of its own, at once.
     pub fn only_links(&self) {
         self.state().only_links = true;

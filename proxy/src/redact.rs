@@ -1,8 +1,9 @@
 //! What may be kept of headers, paths and error bodies. Headers by an allow-list: what nobody
 //! thought of is not kept.
 
+use crate::fields::Fields;
 use crate::limits;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::HeaderValue;
 use truetape_schemas::capture::{Header, blob};
 use truetape_schemas::ids::{content_id, new_exchange_id};
 use truetape_schemas::wire::session;
@@ -109,15 +110,20 @@ pub struct HeaderText(Vec<u8>);
 
 impl HeaderText {
     /// Copies what may be kept.
-    pub fn of(headers: &HeaderMap, also: &[String]) -> Self {
+    pub fn of(fields: &(impl Fields + ?Sized), also: &[String]) -> Self {
         let mut text = Vec::new();
-        for (name, value) in headers {
-            let kept = is_kept(name) || also.iter().any(|other| other == name.as_str());
-            let length = name.as_str().len() + value.len() + 2;
-            if kept && text.len() + length <= limits::HEADER_TEXT_BYTES_MAX {
-                text.extend_from_slice(name.as_str().as_bytes());
+        for (name, value) in fields.each() {
+            let added = also.iter().any(|other| other.eq_ignore_ascii_case(name));
+            let length = name.len() + value.len() + 2;
+            if (added || is_kept(name)) && text.len() + length <= limits::HEADER_TEXT_BYTES_MAX {
+                text.extend(name.bytes().map(|byte| byte.to_ascii_lowercase()));
                 text.push(b':');
-                text.extend_from_slice(value.as_bytes());
+                // A folded value is one line again.
+                text.extend(
+                    value
+                        .iter()
+                        .map(|byte| if *byte == b'\n' { b' ' } else { *byte }),
+                );
                 text.push(b'\n');
             }
         }
@@ -143,8 +149,11 @@ impl HeaderText {
     }
 }
 
-fn is_kept(name: &HeaderName) -> bool {
-    KEPT.binary_search(&name.as_str()).is_ok()
+/// Whatever case the name has: it is compared as it lies there.
+fn is_kept(name: &str) -> bool {
+    let lower = |byte: u8| byte.to_ascii_lowercase();
+    let compared = |known: &&str| known.bytes().cmp(name.bytes().map(lower));
+    KEPT.binary_search_by(compared).is_ok()
 }
 
 /// Hexadecimal digits that stand for a caller: 64 bits tell apart more callers than there are.
@@ -168,18 +177,19 @@ impl std::fmt::Debug for Credentials {
 
 impl Credentials {
     /// Finds them in headers and in the query.
-    pub fn of(headers: &HeaderMap, uri: &http::Uri) -> Self {
-        // A header value is a slice of the read buffer: a copy does not pin it.
-        let copy = |value: &HeaderValue| HeaderValue::from_bytes(value.as_bytes()).ok();
-        // One look at each header: a look-up of each name would hash it for every request.
-        let rank = |name: &HeaderName| CREDENTIALS.iter().position(|known| *known == name.as_str());
+    pub fn of(fields: &(impl Fields + ?Sized), query: &str) -> Self {
+        // A value is a slice of the read buffer: a copy does not pin it.
+        let copy = |value: &[u8]| HeaderValue::from_bytes(value).ok();
+        // One look at each field: a look-up of each name would hash it for every request.
+        let is = |name: &str, known: &&str| known.eq_ignore_ascii_case(name);
+        let rank = |name: &str| CREDENTIALS.iter().position(|known| is(name, known));
         let found = |(name, value)| Some((rank(name)?, copy(value)?));
-        let mut values: Vec<(usize, HeaderValue)> = headers.iter().filter_map(found).collect();
+        let mut values: Vec<(usize, HeaderValue)> = fields.each().filter_map(found).collect();
         values.sort_by_key(|(rank, _)| *rank);
-        let parameters = uri.query().unwrap_or_default().split('&');
+        let parameters = query.split('&');
         Self {
             headers: values.into_iter().map(|(_, value)| value).collect(),
-            session: headers.get(SESSION_TOKEN).and_then(copy),
+            session: fields.field(SESSION_TOKEN).and_then(copy),
             parameters: parameters
                 .filter_map(secret_parameter)
                 .map(|(_, value)| value.to_owned())
@@ -361,19 +371,31 @@ pub fn target(uri: &http::Uri) -> String {
     }
 }
 
+/// The same of a target as it was sent, with the query that it has.
+pub fn target_as_sent(sent: &str) -> (String, &str) {
+    let sent = sent.split('#').next().unwrap_or_default();
+    let query = sent.split_once('?').map_or("", |(_, query)| query);
+    if sent.starts_with('/') {
+        return (path(sent), query);
+    }
+    // Absolute, or the authority of a CONNECT. What is neither is not kept: nobody knows what it holds.
+    let uri = sent.parse().ok();
+    (uri.map(|uri| target(&uri)).unwrap_or_default(), query)
+}
+
 /// The first value of a header as text.
-pub fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
-    headers
-        .get(name)
-        .and_then(|value| value.to_str().ok())
-        .map(str::to_owned)
+pub fn text(fields: &(impl Fields + ?Sized), name: &str) -> Option<String> {
+    let value = fields.field(name)?;
+    let plain = |byte: &u8| matches!(byte, b'\t' | b' '..=b'~');
+    let text = std::str::from_utf8(value).ok();
+    text.filter(|_| value.iter().all(plain)).map(str::to_owned)
 }
 
 /// The media type and the content coding, which say how to read a body.
-pub fn coding(headers: &HeaderMap) -> (Option<String>, Option<String>) {
+pub fn coding(fields: &(impl Fields + ?Sized)) -> (Option<String>, Option<String>) {
     (
-        text(headers, header::CONTENT_TYPE),
-        text(headers, header::CONTENT_ENCODING),
+        text(fields, "content-type"),
+        text(fields, "content-encoding"),
     )
 }
 

@@ -59,13 +59,23 @@ impl Recording {
         }
     }
 
-    fn end(&mut self, end: TrackEnd) {
+    /// Pieces of the body came, all at once.
+    pub fn content(&mut self, pieces: impl Iterator<Item = Bytes>) {
+        let now_us = self.now_us();
+        for piece in pieces {
+            self.track.push(now_us, &piece);
+        }
+    }
+
+    /// The body is over.
+    pub fn end(&mut self, end: TrackEnd) {
         if !std::mem::replace(&mut self.over, true) {
             self.track.finish(self.now_us(), end);
         }
     }
 
-    fn hand_over(self) {
+    /// Hands what was remembered to the tape.
+    pub fn hand_over(self) {
         let now_us = self.now_us();
         match self.stall {
             None => self.tape.request(self.track),

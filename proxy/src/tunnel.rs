@@ -1,65 +1,17 @@
 //! Connections whose bytes pass both ways, looked at by nobody, and counted: upgraded ones, and those
 //! that do not speak HTTP.
 
-use crate::answer::Answer;
-use crate::forward::ResponseBody;
-use crate::headers;
-use crate::io::Busy;
-use crate::link::Link;
 use crate::metrics::Metric;
 use crate::route::Destination;
 use crate::server::Shared;
 use crate::sniff::{self, Spoken};
-use crate::tap::Tap;
 use crate::tls::Offer;
-use crate::upward::UpstreamIo;
 use bytes::{Bytes, BytesMut};
-use http::Response;
-use hyper::body::Incoming;
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
 use std::io;
-use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 /// Bytes of a first word.
 const WORD_BYTES: usize = 4 * 1024;
-
-/// Answers an upgrade that the upstream accepted, and joins both sides.
-pub async fn open(
-    shared: &Arc<Shared>,
-    mut response: Response<Incoming>,
-    link: Link,
-    client_side: OnUpgrade,
-    busy: Busy,
-) -> Response<ResponseBody> {
-    shared.metrics.count(Metric::Tunnels);
-    let upstream_side = hyper::upgrade::on(&mut response);
-    link.finish().await;
-    let task = join(client_side, upstream_side);
-    let cut = shared.cut.clone();
-    drop(
-        shared
-            .tasks
-            .spawn(async move { cut.run_until_cancelled(task).await }),
-    );
-    let (mut parts, _) = response.into_parts();
-    headers::strip(&mut parts.headers, true);
-    Response::from_parts(parts, Tap::new(Answer::own("", busy), None))
-}
-
-async fn join(client_side: OnUpgrade, upstream_side: OnUpgrade) {
-    let (client, upstream): (Upgraded, Upgraded) =
-        match tokio::try_join!(client_side, upstream_side) {
-            Ok(both) => both,
-            Err(cause) => {
-                tracing::debug!(%cause, "an upgrade was not completed");
-                return;
-            }
-        };
-    let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
-    told(tokio::io::copy_bidirectional(&mut client, &mut upstream).await);
-}
 
 /// Joins a client that does not speak HTTP with its upstream. `first`: what it has said.
 pub async fn opaque<I>(io: I, first: Bytes, shared: &Shared, destination: &Destination)
@@ -117,21 +69,23 @@ where
 }
 
 /// Passes on what was read, then what comes, until both sides have ended.
-async fn copy<I>(
+pub async fn copy<I, U>(
     mut client: I,
-    mut upstream: UpstreamIo,
+    mut upstream: U,
     down: &[u8],
     up: &[u8],
 ) -> io::Result<(u64, u64)>
 where
     I: AsyncRead + AsyncWrite + Unpin,
+    U: AsyncRead + AsyncWrite + Unpin,
 {
     upstream.write_all(up).await?;
     client.write_all(down).await?;
     tokio::io::copy_bidirectional(&mut client, &mut upstream).await
 }
 
-fn told(copied: io::Result<(u64, u64)>) {
+/// Notes how a tunnel ended.
+pub fn told(copied: io::Result<(u64, u64)>) {
     let error = copied.err().map(|cause| cause.to_string());
     tracing::debug!(error, "a tunnel ended");
 }

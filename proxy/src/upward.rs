@@ -38,6 +38,14 @@ impl UpstreamIo {
         }
     }
 
+    /// Has the connection reset once it is let go, instead of ended.
+    pub fn reset(&self) {
+        crate::io::reset(match &self.io {
+            Io::Plain(stream) => stream,
+            Io::Tls(stream) => stream.get_ref().0,
+        });
+    }
+
     /// Whether both sides agreed on HTTP/2 in the handshake. None where there was none.
     pub fn agreed_on_http2(&self) -> Option<bool> {
         match &self.io {

@@ -5,7 +5,6 @@
 //! on http1 http2            protocols; both when it is not said
 //! slow                      it mostly waits: it gets a proxy of its own
 //! tls                       it is played over TLS too
-//! except http1 NAME         a documented difference (exceptions.rs), on one protocol or on both
 //! row COLUMN=VALUE ...      what the capture says; `row none` that it says nothing
 //! > POST /v1/completions    the client, act by act
 //! > content-type: text/plain
@@ -36,7 +35,6 @@ pub(crate) struct Entry {
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) slow: bool,
     pub(crate) tls: bool,
-    pub(crate) except: Vec<(Option<Protocol>, String)>,
     pub(crate) row: Option<Vec<(String, String)>>,
     pub(crate) client: Vec<Act>,
     pub(crate) server: Vec<Part>,
@@ -92,10 +90,6 @@ fn parse_line(entry: &mut Entry, line: &str) -> Result<(), String> {
         }
         "slow" => entry.slow = true,
         "tls" => entry.tls = true,
-        "except" => entry.except.push(match rest.split_once(' ') {
-            Some((on, name)) => (Some(protocol(on).ok_or("not a protocol")?), name.to_owned()),
-            None => (None, rest.to_owned()),
-        }),
         "row" => {
             let pair = |pair: &str| {
                 let (column, value) = pair.split_once('=')?;

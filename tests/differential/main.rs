@@ -7,9 +7,9 @@
 //!
 //! Read in this order:
 //!
-//! 1. [`corpus`] and [`text`]: a file as entries; [`open`]: cases as entries;
+//! 1. [`corpus`] and [`text`]: a file as entries; [`open`] and [`folders`]: cases as entries;
 //! 2. [`stage`]: a proxy between two servers, and one play without it and through it;
-//! 3. [`compare`]: what differs; [`exceptions`]: what may, where the documentation says so;
+//! 3. [`compare`] and [`verdict`]: what differs, which nothing may;
 //! 4. [`rows`]: what the capture says of the exchanges.
 //!
 //! `TRUETAPE_ENTRY` runs the entries whose name holds it; `TRUETAPE_PROXY` names another binary of
@@ -25,7 +25,7 @@
 mod case;
 mod compare;
 mod corpus;
-mod exceptions;
+mod folders;
 mod open;
 mod rows;
 mod stage;
@@ -33,14 +33,15 @@ mod stage;
 #[expect(dead_code, reason = "it serves the driver of the cases too")]
 mod stream;
 mod text;
+mod verdict;
 
 use corpus::Entry;
-use exceptions::Verdict;
 use stage::{Between, Came, Stage};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use truetape_testkit::talk::Protocol;
+use verdict::Verdict;
 
 /// The variable that picks entries by a part of their name.
 const ONLY: &str = "TRUETAPE_ENTRY";
@@ -71,11 +72,7 @@ fn exchanges_are_the_same_with_tls_on_both_sides() {
 #[test]
 fn two_plays_without_the_proxy_are_the_same() {
     let quick = corpus::all().into_iter().filter(|entry| !entry.slow);
-    let bare = |entry| Entry {
-        except: Vec::new(),
-        row: None,
-        ..entry
-    };
+    let bare = |entry| Entry { row: None, ..entry };
     none_differ(&run(quick.map(bare).collect(), Between::Nothing));
 }
 
@@ -115,10 +112,9 @@ fn run(entries: Vec<Entry>, between: Between) -> Vec<String> {
     let took = started.elapsed();
     let count = |wanted: fn(&Verdict) -> bool| verdicts.iter().filter(|(_, v)| wanted(v)).count();
     println!(
-        "{} exchanges: {} the same, {} as documented, {} differ; {:.1} s",
+        "{} exchanges: {} the same, {} differ; {:.1} s",
         verdicts.len(),
         count(|verdict| matches!(verdict, Verdict::Same)),
-        count(|verdict| matches!(verdict, Verdict::Documented(_))),
         count(|verdict| matches!(verdict, Verdict::Differs(_))),
         took.as_secs_f64(),
     );
@@ -168,7 +164,7 @@ async fn lane(
         if let Some(recorded) = &recorded {
             one.differences.extend(rows::check(&one, recorded));
         }
-        let verdict = exceptions::judge(&one);
+        let verdict = verdict::judge(&one);
         let name = format!("{} {}", one.protocol.name(), one.entry.name);
         println!("{}", line(&name, &one, &verdict));
         verdicts.push((name, verdict));
@@ -187,7 +183,6 @@ fn line(name: &str, came: &Came, verdict: &Verdict) -> String {
     });
     match verdict {
         Verdict::Same => format!("ok {name}{gone}"),
-        Verdict::Documented(why) => format!("ok {name}{gone}, but as documented: {why}"),
         Verdict::Differs(lines) => format!("FAIL {name}{gone}\n    {}", lines.join("\n    ")),
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::case::{Case, Kind};
 use crate::corpus::Entry;
+use crate::folders;
 use crate::stream::{Variant, variants};
 use std::time::Duration;
 use truetape_testkit::http1::Head;
@@ -14,7 +15,7 @@ use truetape_testkit::upstream::{Action, Framing, Step};
 /// Longest pause between two writes: long enough that they do not become one.
 const PAUSE_MAX: Duration = Duration::from_millis(30);
 
-/// Every stream of the cases that are about the proxy; none where they are not at hand.
+/// Every exchange of the cases that are about the proxy; none where they are not at hand.
 pub(crate) fn all() -> Vec<Entry> {
     let Some(dir) = shared::path("cases") else {
         return Vec::new();
@@ -22,17 +23,26 @@ pub(crate) fn all() -> Vec<Entry> {
     let mut cases: Vec<Case> = std::fs::read_dir(dir)
         .unwrap()
         .filter_map(|entry| Case::read(&entry.unwrap().path())?.ok())
-        .filter(|case| case.is_about("proxy") && case.kind() == Some(Kind::Stream))
+        .filter(|case| case.is_about("proxy"))
         .collect();
     cases.sort_by(|a, b| a.id.cmp(&b.id));
-    let entries = cases.iter().flat_map(|case| {
+    cases.iter().flat_map(of).collect()
+}
+
+/// The entries of a case. There is none that has nothing to play.
+fn of(case: &Case) -> Vec<Entry> {
+    let entries: Vec<Entry> = if case.kind() == Some(Kind::Stream) {
         let variants = variants(case).unwrap();
         variants
-            .into_iter()
-            .map(|variant| entry(case, &variant))
-            .collect::<Vec<_>>()
-    });
-    entries.collect()
+            .iter()
+            .map(|variant| entry(case, variant))
+            .collect()
+    } else {
+        let entries = folders::entries(case);
+        entries.unwrap_or_else(|wrong| panic!("{}: {wrong}", case.id))
+    };
+    assert!(!entries.is_empty(), "{} has nothing to play", case.id);
+    entries
 }
 
 fn entry(case: &Case, variant: &Variant) -> Entry {
@@ -58,16 +68,9 @@ fn entry(case: &Case, variant: &Variant) -> Entry {
         "" => case.id.clone(),
         name => format!("{} {name}", case.id),
     };
-    let resets = |step: &Step| matches!(step.action, Action::Reset);
-    let except = if variant.script.steps.iter().any(resets) {
-        vec![(Some(Protocol::Http1), "reset".to_owned())]
-    } else {
-        Vec::new()
-    };
     Entry {
         name,
         protocols: vec![Protocol::Http1, Protocol::Http2],
-        except,
         client,
         server: vec![Part {
             at_head: false,

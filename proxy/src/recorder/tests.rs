@@ -65,7 +65,7 @@ fn arrival(inflight: i32) -> Arrival {
         path: "/v1/completions".to_owned(),
         headers: HeaderText::of(&headers, &[]),
         content_encoding: None,
-        credentials: Credentials::of(&headers, &http::Uri::default()),
+        credentials: Credentials::of(&headers, ""),
     }
 }
 

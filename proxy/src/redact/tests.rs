@@ -1,4 +1,5 @@
 use super::*;
+use http::HeaderMap;
 
 #[test]
 fn the_allow_list_is_sorted_and_holds_no_credential() {
@@ -67,7 +68,7 @@ fn credentials_are_overwritten_wherever_they_are_echoed() {
         HeaderValue::from_static("Bearer sk-123456789"),
     );
     headers.append("cookie", HeaderValue::from_static("a=1; session=abcdefgh"));
-    let credentials = Credentials::of(&headers, &http::Uri::default());
+    let credentials = Credentials::of(&headers, "");
     let mut body = b"bad key sk-123456789, sk-123456789; abcdefgh, a=1, Bearer".to_vec();
     let length = body.len();
     credentials.scrub(&mut body);
@@ -81,8 +82,8 @@ fn credentials_are_overwritten_wherever_they_are_echoed() {
 
 #[test]
 fn secrets_of_the_query_are_overwritten_as_sent_and_as_read() {
-    let uri = "/v1/x?key=AIza%2Fcanary&n=12345678&code=7".parse().unwrap();
-    let credentials = Credentials::of(&HeaderMap::new(), &uri);
+    let query = "key=AIza%2Fcanary&n=12345678&code=7";
+    let credentials = Credentials::of(&HeaderMap::new(), query);
     let mut body = b"key=AIza%2Fcanary is AIza/canary; 12345678 7".to_vec();
     credentials.scrub(&mut body);
     assert_eq!(
@@ -99,7 +100,7 @@ fn basic_credentials_are_overwritten_as_read() {
     // ada.lovelace:analytical-engine
     let sent = "basic YWRhLmxvdmVsYWNlOmFuYWx5dGljYWwtZW5naW5l";
     headers.append("authorization", HeaderValue::from_static(sent));
-    let credentials = Credentials::of(&headers, &http::Uri::default());
+    let credentials = Credentials::of(&headers, "");
     let mut body = b"no ada.lovelace with analytical-engine".to_vec();
     credentials.scrub(&mut body);
     assert_eq!(body, b"no ************ with *****************");
@@ -111,7 +112,7 @@ fn a_session_token_is_kept_as_a_hash() {
     let mut headers = HeaderMap::new();
     headers.append(SESSION_TOKEN, HeaderValue::from_static("token-canary"));
     assert!(HeaderText::of(&headers, &[]).headers().is_empty());
-    let credentials = Credentials::of(&headers, &http::Uri::default());
+    let credentials = Credentials::of(&headers, "");
     let kept = credentials.session_header().unwrap();
     assert_eq!(kept.value, content_id(b"token-canary"));
     let mut body = b"no session token-canary".to_vec();
@@ -124,7 +125,7 @@ fn a_caller_has_one_name_for_each_process_and_keeps_its_secret() {
     let caller = |key: &str| {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", HeaderValue::from_str(key).unwrap());
-        Credentials::of(&headers, &http::Uri::default())
+        Credentials::of(&headers, "")
     };
     let key = CallerKey::random();
     let one = key.name(&caller("Bearer sk-1"));

@@ -93,7 +93,7 @@ fn row_of(given: Given, plan: Plan) -> Exchange {
             path: "/v1/chat/completions".to_owned(),
             headers: HeaderText::of(&sent, &[]),
             content_encoding: given.coding.map(str::to_owned),
-            credentials: Credentials::of(&sent, &http::Uri::default()),
+            credentials: Credentials::of(&sent, ""),
         },
         request: given
             .request
