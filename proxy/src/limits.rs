@@ -2,7 +2,7 @@
 //!
 //! Memory, with the defaults: 64 MiB for what is being captured ([`crate::budget`]), one record
 //! being read off its bytes (at most two bodies of 16 MiB), one row group in progress (16 MiB of
-//! encoded pages), and hyper's read buffers (8 KiB for a connection that carries small frames).
+//! encoded pages), and read buffers (4 KiB on each side of a connection that carries small frames).
 
 use std::time::Duration;
 
@@ -60,9 +60,9 @@ pub const PIECE_BYTES: usize = 16 * 1024;
 /// answer takes.
 pub const WHOLE_REQUEST_BYTES: usize = 2 * 1024;
 
-/// Frames from this size on are handed over by reference. hyper reads into buffers of up to 408 KiB
-/// and hands out slices, so such a frame can pin at most 408/64, about six times, its size until it
-/// is packed or written; smaller frames are copied.
+/// Frames from this size on are handed over by reference. Buffers have up to 128 KiB (hyper's 408)
+/// and frames are slices of them, so such a frame can pin at most 408/64, about six times, its size
+/// until it is packed or written; smaller frames are copied.
 pub const SHARED_FRAME_BYTES: usize = 64 * 1024;
 
 /// Smallest and largest step by which a copied body grows. Small bodies do not waste, large ones

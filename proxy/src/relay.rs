@@ -77,7 +77,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Relay<'_, I> {
         loop {
             match self.next().await {
                 Next::Request => {}
-                Next::Foreign => return self.join().await,
+                Next::Foreign => {
+                    let metrics = &self.connection.shared.metrics;
+                    metrics.count(Metric::ProtocolErrors);
+                    metrics.count(Metric::Opaque);
+                    return self.join().await;
+                }
                 Next::Nothing => return self.close().await,
             }
             match self.exchange().await {

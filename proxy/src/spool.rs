@@ -1,17 +1,20 @@
 //! The spool: what a capture is while it grows. An append-only file of checked frames.
 //!
 //! ```text
-//! file  = magic frame*                           TTSPOOL2
-//!       | magic id:u8-counted salt[32] frame*    TTSPOOLE: payloads are sealed, see crate::cipher
+//! file  = magic frame*                           TTSPOOL3
+//!       | magic id:u8-counted salt[32] frame*    TTSPOOLF: payloads are sealed, see crate::cipher
 //! frame = length:u32le crc32:u32le payload       length and crc of the payload
-//! payload = 'h' json        what is true of all rows: Head, the first frame
-//!         | 'r' json:u32le request:u32le response:u32le json request response
-//!                           one row: the lengths of its parts (u32::MAX for no body), then they
+//! payload = 'h' json        what is true of all rows, the names of their columns among it: Head, the
+//!                           first frame
+//!         | 'p' list:u32le request:u32le response:u32le list request response
+//!                           one row: the lengths of its parts (u32::MAX for no body), then they; the
+//!                           list holds the columns' values in MessagePack
 //!         | 'n' json        Note: the ledger when the rows before it were written
 //! ```
 //!
-//! Rows are JSON and not a packed encoding, so that a spool which a crash left behind can be read
-//! by the build that comes after an upgrade. Bodies, which are most of it, stay raw.
+//! A spool which a crash left behind can be read by the build that comes after an upgrade: its head
+//! names the columns, once, and a build that has others finds those it knows. Bodies, which are most
+//! of it, stay raw.
 
 mod pen;
 mod reader;
@@ -21,6 +24,7 @@ pub use reader::Reader;
 
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::sync::OnceLock;
 use truetape_schemas::capture::Exchange;
 use truetape_schemas::ledger::Ledger;
 use truetape_schemas::time::ClockAnchor;
@@ -32,13 +36,13 @@ pub const SUFFIX: &str = ".spool";
 const MAGIC_ANY: &[u8; 7] = b"TTSPOOL";
 
 /// Begins a spool in the clear; the last byte is the version of this format.
-pub const MAGIC: &[u8; 8] = b"TTSPOOL2";
+pub const MAGIC: &[u8; 8] = b"TTSPOOL3";
 
 /// Begins an encrypted one.
-pub const MAGIC_ENCRYPTED: &[u8; 8] = b"TTSPOOLE";
+pub const MAGIC_ENCRYPTED: &[u8; 8] = b"TTSPOOLF";
 
 const HEAD: u8 = b'h';
-const ROW: u8 = b'r';
+const ROW: u8 = b'p';
 const NOTE: u8 = b'n';
 const NO_BODY: u32 = u32::MAX;
 const FRAME_HEAD_BYTES: usize = 8;
@@ -53,6 +57,20 @@ pub struct Head {
     pub terms: Terms,
     /// The version that wrote it.
     pub tool_version: String,
+    /// The columns of its rows, in the order of their values.
+    pub columns: Vec<String>,
+}
+
+/// The columns of a row as this build writes it.
+pub fn columns() -> &'static [String] {
+    static COLUMNS: OnceLock<Vec<String>> = OnceLock::new();
+    COLUMNS.get_or_init(|| match serde_json::to_value(Exchange::default()) {
+        Ok(serde_json::Value::Object(columns)) => {
+            columns.into_iter().map(|(name, _)| name).collect()
+        }
+        // A row is a struct.
+        Ok(_) | Err(_) => Vec::new(),
+    })
 }
 
 /// The settings that say what the rows of a spool mean.
@@ -110,20 +128,20 @@ pub fn note(note: &Note) -> io::Result<Frame> {
 /// A row as a frame. Its bodies are not copied.
 pub fn row(mut exchange: Exchange) -> io::Result<Frame> {
     const LENGTHS_AT: usize = 1;
-    const JSON_AT: usize = LENGTHS_AT + 3 * size_of::<u32>();
+    const LIST_AT: usize = LENGTHS_AT + 3 * size_of::<u32>();
     let bodies = [exchange.request_body.take(), exchange.response_body.take()];
-    let mut lead = Vec::with_capacity(ROW_JSON_BYTES);
-    lead.resize(JSON_AT, ROW);
-    serde_json::to_writer(&mut lead, &exchange)?;
+    let mut lead = Vec::with_capacity(ROW_LIST_BYTES);
+    lead.resize(LIST_AT, ROW);
+    rmp_serde::encode::write(&mut lead, &exchange).map_err(io::Error::other)?;
     let body =
         |body: &Option<Vec<u8>>| body.as_ref().map_or(Ok(NO_BODY), |body| u32_of(body.len()));
     let [request, response] = &bodies;
     let lengths = [
-        u32_of(lead.len() - JSON_AT)?,
+        u32_of(lead.len() - LIST_AT)?,
         body(request)?,
         body(response)?,
     ];
-    let slots = lead.get_mut(LENGTHS_AT..JSON_AT).unwrap_or_default();
+    let slots = lead.get_mut(LENGTHS_AT..LIST_AT).unwrap_or_default();
     for (slot, length) in slots.chunks_exact_mut(4).zip(lengths) {
         slot.copy_from_slice(&length.to_le_bytes());
     }
@@ -131,7 +149,7 @@ pub fn row(mut exchange: Exchange) -> io::Result<Frame> {
 }
 
 /// What the columns of a usual row take, so that they are written without growing a buffer.
-const ROW_JSON_BYTES: usize = 2 * 1024;
+const ROW_LIST_BYTES: usize = 1024;
 
 fn json_frame(kind: u8, value: &impl Serialize) -> io::Result<Frame> {
     let mut payload = vec![kind];

@@ -365,6 +365,7 @@ impl Writer {
             opened: self.recorder.clock().anchor(),
             terms: Terms::clone(&self.setup.terms),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            columns: spool::columns().to_vec(),
         };
         // Told before it exists: the sealer must never take it for one that a crash left.
         self.status.opened(Some(path.clone()));

@@ -30,6 +30,7 @@ fn head() -> Vec<u8> {
             ..spool::Terms::default()
         },
         tool_version: "0".to_owned(),
+        columns: spool::columns().to_vec(),
     });
     [spool::MAGIC.to_vec(), written(&[head.unwrap()])].concat()
 }

@@ -1,6 +1,8 @@
 //! A spool, up to its end or to the frame that a crash cut short.
 
-use super::{FRAME_HEAD_BYTES, HEAD, Item, MAGIC, MAGIC_ANY, MAGIC_ENCRYPTED, NO_BODY, NOTE, ROW};
+use super::{
+    FRAME_HEAD_BYTES, HEAD, Item, MAGIC, MAGIC_ANY, MAGIC_ENCRYPTED, NO_BODY, NOTE, ROW, columns,
+};
 use crate::cipher::{Cipher, SALT_BYTES};
 use crate::limits;
 use std::fs::File;
@@ -18,6 +20,8 @@ pub struct Reader {
     left: u64,
     torn_bytes: u64,
     cipher: Option<Cipher>,
+    /// The columns of its rows, where they are not this build's.
+    columns: Option<Vec<String>>,
 }
 
 impl Reader {
@@ -32,6 +36,7 @@ impl Reader {
             left: bytes,
             torn_bytes: 0,
             cipher: None,
+            columns: None,
         };
         match reader.take(MAGIC.len())? {
             Some(magic) if magic == MAGIC => return Ok(reader),
@@ -87,7 +92,13 @@ impl Reader {
             None => Some(payload),
             Some(cipher) => cipher.open(payload),
         };
-        Ok(Some(payload.and_then(item).unwrap_or(Item::Unreadable)))
+        let item = payload.and_then(|payload| item(payload, self.columns.as_deref()));
+        if let Some(Item::Head(head)) = &item
+            && head.columns != columns()
+        {
+            self.columns = Some(head.columns.clone());
+        }
+        Ok(Some(item.unwrap_or(Item::Unreadable)))
     }
 
     fn payload(&mut self) -> Result<Option<Vec<u8>>, Error> {
@@ -123,36 +134,36 @@ fn le_u32(bytes: &[u8]) -> u32 {
 }
 
 /// `None` for a frame that is whole but means nothing to this build.
-fn item(payload: Vec<u8>) -> Option<Item> {
+fn item(payload: Vec<u8>, columns: Option<&[String]>) -> Option<Item> {
     let json = payload.get(1..)?;
     match *payload.first()? {
         HEAD => serde_json::from_slice(json).ok().map(Item::Head),
         NOTE => serde_json::from_slice(json).ok().map(Item::Note),
-        ROW => row(payload).map(|row| Item::Row(Box::new(row))),
+        ROW => row(payload, columns).map(|row| Item::Row(Box::new(row))),
         _ => None,
     }
 }
 
 /// The bodies are cut off the payload from behind: the last becomes a copy, the first keeps the
 /// payload's own memory.
-fn row(mut payload: Vec<u8>) -> Option<Exchange> {
+fn row(mut payload: Vec<u8>, columns: Option<&[String]>) -> Option<Exchange> {
     let mut lengths = [0; 3];
     let mut at = 1;
     for length in &mut lengths {
         *length = le_u32(payload.get(at..at + 4)?);
         at += 4;
     }
-    let [json, request, response] = lengths;
+    let [list, request, response] = lengths;
     let size = |length: u32| match length {
         NO_BODY => Some(0),
         length => usize::try_from(length).ok(),
     };
-    let request_at = at.checked_add(size(json)?)?;
+    let request_at = at.checked_add(size(list)?)?;
     let response_at = request_at.checked_add(size(request)?)?;
     if response_at.checked_add(size(response)?)? != payload.len() {
         return None;
     }
-    let mut exchange: Exchange = serde_json::from_slice(payload.get(at..request_at)?).ok()?;
+    let mut exchange = values(payload.get(at..request_at)?, columns)?;
     let tail = payload.split_off(response_at);
     exchange.response_body = (response != NO_BODY).then_some(tail);
     if request != NO_BODY {
@@ -161,4 +172,18 @@ fn row(mut payload: Vec<u8>) -> Option<Exchange> {
         exchange.request_body = Some(payload);
     }
     Some(exchange)
+}
+
+/// The values of a row: those of this build's columns, or of others by their names.
+fn values(list: &[u8], columns: Option<&[String]>) -> Option<Exchange> {
+    let Some(columns) = columns else {
+        return rmp_serde::from_slice(list).ok();
+    };
+    let rmpv::Value::Array(values) = rmpv::decode::read_value(&mut &list[..]).ok()? else {
+        return None;
+    };
+    let names = columns.iter().map(|name| rmpv::Value::from(name.as_str()));
+    let mut named = Vec::with_capacity(2 * list.len());
+    rmpv::encode::write_value(&mut named, &rmpv::Value::Map(names.zip(values).collect())).ok()?;
+    rmp_serde::from_slice(&named).ok()
 }

@@ -44,7 +44,75 @@ fn head() -> Head {
             ..Terms::default()
         },
         tool_version: "0".to_owned(),
+        columns: columns().to_vec(),
     }
+}
+
+/// A spool of the build before, which had a column more, one less, and another order.
+#[test]
+fn the_rows_of_another_version_are_found_by_their_names() {
+    #[derive(Serialize)]
+    struct Before {
+        gone: Vec<u8>,
+        status: Option<i32>,
+        exchange_id: String,
+        block_hashes: Option<Vec<u64>>,
+        outcome: truetape_schemas::capture::Outcome,
+    }
+    let before = Before {
+        gone: vec![1, 2],
+        status: Some(429),
+        exchange_id: "e".to_owned(),
+        block_hashes: Some(vec![u64::MAX]),
+        outcome: truetape_schemas::capture::Outcome::Error,
+    };
+    let rest = serde_json::to_value(Exchange::default()).unwrap();
+    let mut names: Vec<String> = ["gone", "status", "exchange_id", "block_hashes", "outcome"]
+        .map(str::to_owned)
+        .to_vec();
+    let mut list = rmp_serde::to_vec(&before).unwrap();
+    // A list of up to 15 is one byte; the columns that must be there follow in a longer one.
+    let others: Vec<_> = rest
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(name, value)| {
+            (!value.is_null() || name.ends_with("_body")) && !names.contains(name)
+        })
+        .collect();
+    let count = u16::try_from(names.len() + others.len()).unwrap();
+    let mut long = vec![0xdc];
+    long.extend(count.to_be_bytes());
+    long.extend(list.drain(1..));
+    for (name, value) in others {
+        names.push(name.clone());
+        long.extend(rmp_serde::to_vec(value).unwrap());
+    }
+    let mut payload = vec![ROW];
+    for length in [u32_of(long.len()).unwrap(), NO_BODY, 2] {
+        payload.extend(length.to_le_bytes());
+    }
+    payload.extend(long);
+    payload.extend(b"hi");
+    let (mut pen, mut bytes) = Pen::new(None).unwrap();
+    let first = super::head(&Head {
+        columns: names,
+        ..head()
+    })
+    .unwrap();
+    pen.write(&first, &mut bytes).unwrap();
+    pen.write(&Frame::whole(payload), &mut bytes).unwrap();
+    let (items, torn) = read(&bytes);
+    let [Item::Head(_), Item::Row(row)] = &items[..] else {
+        panic!("{items:?}");
+    };
+    assert_eq!(
+        (row.status, row.exchange_id.as_str(), torn),
+        (Some(429), "e", 0)
+    );
+    assert_eq!(row.block_hashes, Some(vec![u64::MAX]));
+    assert_eq!(row.response_body.as_deref(), Some(&b"hi"[..]));
+    assert_eq!(row.arrival, 0);
 }
 
 fn read(bytes: &[u8]) -> (Vec<Item>, u64) {
