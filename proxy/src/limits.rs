@@ -164,6 +164,10 @@ pub const RUNTIME_WITHIN: Duration = Duration::from_millis(100);
 /// is what a client would wait for. One that goes away ends it earlier.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(130);
 
+/// Longest wait for such a connection once the client has ended its side: a few round trips and a
+/// handshake. A client that has gone looks the same, and must not be dialled for.
+pub const CONNECT_AFTER_END_WITHIN: Duration = Duration::from_secs(1);
+
 /// Longest time that a request's body is read although the upstream cannot be reached.
 pub const READ_OFF_WITHIN: Duration = Duration::from_secs(1);
 

@@ -212,7 +212,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Relay<'_, I> {
                 shared.unreachable(&destination.authority, &cause);
                 cause.name()
             })),
-            _ = io::left(self.stream) => None,
+            () = gone(self.stream) => None,
         }
     }
 
@@ -268,5 +268,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Relay<'_, I> {
         });
         // However that ends, the connection does.
         drop(tokio::time::timeout(limits::LINGER_WITHIN, taking).await);
+    }
+}
+
+/// Waits until a client that has no upstream yet is taken to be gone. One that ended its side may
+/// still wait for its answer, but nobody can ask it: it gets as long as a connection usually takes.
+async fn gone(stream: &TcpStream) {
+    if io::left(stream).await == io::Left::Ended {
+        tokio::time::sleep(limits::CONNECT_AFTER_END_WITHIN).await;
     }
 }
