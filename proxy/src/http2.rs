@@ -108,9 +108,10 @@ struct Failed(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     streams: Vec<(SendStream<Bytes>, Reason)>,
-    /// How the upstream's connection ended under its streams: so does the client's. Letting go of a
-    /// stream would reset it.
-    torn: Option<(Torn, Half)>,
+    /// How the upstream's connection ended under its streams: so does the client's.
+    torn: Option<Torn>,
+    /// The streams that it ended under: letting go of one would reset it.
+    held: Vec<Half>,
     waiting: Option<Waker>,
 }
 
@@ -130,7 +131,8 @@ impl Failed {
 
     fn tear(&self, half: Half, torn: Torn) {
         let mut state = self.state();
-        state.torn.get_or_insert((torn, half));
+        state.torn.get_or_insert(torn);
+        state.held.push(half);
         Self::tell(state);
     }
 
@@ -152,7 +154,7 @@ impl Failed {
     }
 
     fn torn(&self) -> Option<Torn> {
-        self.state().torn.as_ref().map(|(torn, _)| *torn)
+        self.state().torn
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -139,7 +139,7 @@ impl Drop for Busy {
     }
 }
 
-/// The socket as hyper sees it.
+/// The socket as its reader sees it.
 #[derive(Debug)]
 pub struct ClientIo {
     stream: Arc<TcpStream>,
@@ -240,6 +240,12 @@ pub async fn left(stream: &TcpStream) -> Left {
         Ok(_) => Left::Ended,
         Err(_) => Left::Reset,
     }
+}
+
+/// Waits until the connection is broken: a client that has ended its side may still reset it.
+pub async fn broken(stream: &TcpStream) {
+    // The end of a wait by an error is one too.
+    drop(stream.ready(Interest::ERROR).await);
 }
 
 /// Has a socket reset once it is let go, instead of ended.

@@ -102,7 +102,9 @@ impl Metric {
             Self::Connections => "Client connections accepted.",
             Self::Requests => "Requests received.",
             Self::Tunnels => "Upgraded connections, tunnelled and not recorded.",
-            Self::Opaque => "Client connections that do not speak HTTP, tunnelled.",
+            Self::Opaque => {
+                "Client connections that do not speak HTTP, or not any more as far as can be read: tunnelled."
+            }
             Self::InterimLost => "Interim responses (1xx) that could not be passed on.",
             Self::ProtocolErrors => "Client connections that broke HTTP, or exceeded a limit.",
             Self::UpstreamConnects => "Connections opened to the upstream.",

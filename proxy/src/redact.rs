@@ -119,11 +119,13 @@ impl HeaderText {
                 text.extend(name.bytes().map(|byte| byte.to_ascii_lowercase()));
                 text.push(b':');
                 // A folded value is one line again.
-                text.extend(
-                    value
-                        .iter()
-                        .map(|byte| if *byte == b'\n' { b' ' } else { *byte }),
-                );
+                text.extend(value.iter().map(|byte| {
+                    if matches!(byte, b'\r' | b'\n') {
+                        b' '
+                    } else {
+                        *byte
+                    }
+                }));
                 text.push(b'\n');
             }
         }

@@ -6,9 +6,11 @@
 //! resets the other: what happens between client and upstream is what would happen without us.
 //!
 //! Read in this order: [`framing`] and [`head`], what a message says; [`lane`] and [`flow`], a side
-//! and a direction; [`exchange`], one request and its response; [`note`], what the recorder is told; [`refuse`], the one answer that is
+//! and a direction; [`asked`] and [`exchange`], one request
+//! and its response; [`note`], what the recorder is told; [`refuse`], the one answer that is
 //! ours; then here, one exchange after the other.
 
+pub mod asked;
 pub mod exchange;
 pub mod flow;
 pub mod framing;
@@ -31,7 +33,7 @@ use lane::Lane;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -77,12 +79,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Relay<'_, I> {
         loop {
             match self.next().await {
                 Next::Request => {}
-                Next::Foreign => {
-                    let metrics = &self.connection.shared.metrics;
-                    metrics.count(Metric::ProtocolErrors);
-                    metrics.count(Metric::Opaque);
-                    return self.join().await;
-                }
+                Next::Foreign => return self.unread().await,
                 Next::Nothing => return self.close().await,
             }
             match self.exchange().await {
@@ -103,6 +100,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Relay<'_, I> {
                     return;
                 }
                 Ended::Tunnel => return self.join().await,
+                Ended::Unread => return self.unread().await,
             }
             if self.connection.shared.drain.is_cancelled() {
                 return self.close().await;
@@ -131,7 +129,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Relay<'_, I> {
                     }
                 }
                 match client.poll_read(cx) {
-                    Poll::Ready(Ok(0)) if client.read.is_empty() => {
+                    Poll::Ready(Ok(0)) if is_blank(&client.read) => {
                         return Poll::Ready(Next::Nothing);
                     }
                     Poll::Ready(Ok(0)) => return Poll::Ready(Next::Foreign),
@@ -140,20 +138,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Relay<'_, I> {
                     Poll::Pending => break,
                 }
             }
-            // The upstream may end an idle connection, and say why.
-            if let Some(lane) = upstream {
-                while let Poll::Ready(came) = lane.poll_read(cx) {
-                    if !matches!(came, Ok(1..)) {
-                        return Poll::Ready(Next::Nothing);
-                    }
-                    client.put(lane.read.split().freeze());
-                    if client.poll_write(cx).is_pending() {
-                        break;
-                    }
-                }
+            if let Some(upstream) = upstream
+                && poll_unasked(client, upstream, cx).is_ready()
+            {
+                return Poll::Ready(Next::Nothing);
             }
             let idle = idle.as_mut().poll(cx).is_ready();
-            if idle || client.read.is_empty() && drained.as_mut().poll(cx).is_ready() {
+            if idle || is_blank(&client.read) && drained.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Next::Nothing);
             }
             Poll::Pending
@@ -216,6 +207,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Relay<'_, I> {
         }
     }
 
+    /// Joins both sides because it is not known what they say.
+    async fn unread(self) {
+        let metrics = &self.connection.shared.metrics;
+        metrics.count(Metric::ProtocolErrors);
+        metrics.count(Metric::Opaque);
+        self.join().await;
+    }
+
     /// Joins both sides to the end: what passes is no exchange.
     async fn join(mut self) {
         if self.upstream.is_none() {
@@ -233,7 +232,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Relay<'_, I> {
             poll_fn(|cx| upstream.poll_write(cx)).await?;
             crate::tunnel::copy(&mut self.client.io, &mut upstream.io, &down, &up).await
         };
-        crate::tunnel::told(joined.await);
+        let joined = joined.await;
+        if matches!(&joined, Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionReset) {
+            // One of them was reset: so is the other, and the first does not mind.
+            io::reset(self.stream);
+            upstream.io.reset();
+        }
+        crate::tunnel::told(joined);
     }
 
     /// Ends the client's connection once it has taken what is for it.
@@ -250,11 +255,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Relay<'_, I> {
     /// Takes what a client still sends to an upstream that is gone: a socket that is closed over
     /// unread bytes is reset, and the response with it.
     async fn linger(&mut self) {
+        let (mut left, mut ended) = (limits::LINGER_BYTES_MAX, false);
         let taking = poll_fn(|cx| {
-            let mut left = limits::LINGER_BYTES_MAX;
-            if self.client.poll_write(cx)?.is_ready() {
-                // Said once: what follows is nobody's.
-                drop(self.client.poll_end(cx));
+            if !ended && self.client.poll_write(cx)?.is_ready() {
+                ended = self.client.poll_end(cx)?.is_ready();
             }
             loop {
                 self.client.read.clear();
@@ -271,10 +275,39 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Relay<'_, I> {
     }
 }
 
+/// Passes on what an upstream says unasked; it may end an idle connection, and say why. Ready once
+/// either side is gone.
+fn poll_unasked<I>(
+    client: &mut Lane<I>,
+    upstream: &mut Lane<UpstreamIo>,
+    cx: &mut Context<'_>,
+) -> Poll<()>
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+{
+    loop {
+        if ready!(client.poll_write(cx)).is_err() {
+            return Poll::Ready(());
+        }
+        if !upstream.read.is_empty() {
+            client.put(upstream.read.split().freeze());
+        } else if !matches!(ready!(upstream.poll_read(cx)), Ok(1..)) {
+            return Poll::Ready(());
+        }
+    }
+}
+
+/// Whether nothing was said: some clients end a body with a line of its own.
+fn is_blank(read: &[u8]) -> bool {
+    read.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
+}
+
 /// Waits until a client that has no upstream yet is taken to be gone. One that ended its side may
 /// still wait for its answer, but nobody can ask it: it gets as long as a connection usually takes.
 async fn gone(stream: &TcpStream) {
     if io::left(stream).await == io::Left::Ended {
-        tokio::time::sleep(limits::CONNECT_AFTER_END_WITHIN).await;
+        let within = limits::CONNECT_AFTER_END_WITHIN;
+        // Over either way.
+        drop(tokio::time::timeout(within, io::broken(stream)).await);
     }
 }

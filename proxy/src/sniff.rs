@@ -8,10 +8,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 /// What every connection of HTTP/2 begins with. The rest of the preface is left to h2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
-/// A line that is longer, with the empty ones before it, is left to hyper, which answers it.
+/// A line that is longer, with the empty ones before it, is left to whoever reads heads.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
-/// Read at once: a head with a small body. hyper gets the rest by itself.
+/// Read at once: a head with a small body.
 const READ_BYTES: usize = 4 * 1024;
 
 /// What a client speaks.
@@ -102,7 +102,7 @@ mod tests {
             (b"GET / HTTP/1.1\r\nHost", HTTP1),
             (b"\r\n\r\nPOST /v1 HTTP/1.0\n", HTTP1),
             (b"M-SEARCH * HTTP/1.1\r\n", HTTP1),
-            // hyper answers what is HTTP/1 but wrong.
+            // The upstream answers what is HTTP/1 but wrong.
             (b"GET  /a b HTTP/1.9\r\n", HTTP1),
             (b"PRI", None),
             (b"PRI * HTTP/2.0\r", None),

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! A spool which a crash left behind can be read by the build that comes after an upgrade: its head
-//! names the columns, once, and a build that has others finds those it knows. Bodies, which are most
+//! names the columns, once, and a build that has others finds those it knows. What is nested in a
+//! column (a header, a blob, a segment) is a list without names: a change of those is a new version. Bodies, which are most
 //! of it, stay raw.
 
 mod pen;

@@ -80,7 +80,9 @@ where
     U: AsyncRead + AsyncWrite + Unpin,
 {
     upstream.write_all(up).await?;
+    upstream.flush().await?;
     client.write_all(down).await?;
+    client.flush().await?;
     tokio::io::copy_bidirectional(&mut client, &mut upstream).await
 }
 

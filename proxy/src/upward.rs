@@ -1,4 +1,4 @@
-//! The socket to an upstream, in clear or over TLS, as hyper sees it.
+//! The socket to an upstream, in clear or over TLS.
 
 use crate::tls::H2;
 use crate::transparent::Opened;

@@ -6,9 +6,10 @@ use crate::forward;
 use crate::io::{self, Left};
 use crate::limits;
 use crate::metrics::Metric;
+use crate::relay::asked::Asked;
 use crate::relay::flow::Flow;
 use crate::relay::framing::Framing;
-use crate::relay::head::{self, Found, Request, Response};
+use crate::relay::head::{self, Found, Response};
 use crate::relay::lane::Lane;
 use crate::relay::note;
 use crate::tap::Recording;
@@ -18,6 +19,7 @@ use crate::upward::UpstreamIo;
 use bytes::{Bytes, BytesMut};
 use http::Method;
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -42,7 +44,13 @@ pub enum Ended {
     Left,
     /// The connections are a tunnel from now on.
     Tunnel,
+    /// It is not known any more what is said: whatever comes passes unread.
+    Unread,
 }
+
+/// Pieces of a request that pass before the response has its turn: a fast upload must not keep its
+/// refusal from coming back.
+const ROUNDS_MAX: usize = 16;
 
 /// An exchange whose request has begun to come.
 #[derive(Debug)]
@@ -61,23 +69,14 @@ pub struct Exchange<'c> {
     sent: Option<Result<(), Refused>>,
     left: Option<Left>,
     told_end: bool,
+    told: bool,
 }
 
-/// What the upstream made of a request that it did not take.
+/// The upstream takes no more of a request.
 #[derive(Clone, Copy, Debug)]
-struct Refused;
-
-/// What an answer depends on of how it was asked for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    /// Without a body.
-    pub(super) to_head: bool,
-    /// For a tunnel through the upstream.
-    connect: bool,
-    /// It may turn the connection into a tunnel, and is counted once that is known.
-    uncounted: bool,
-    /// By a client that waits to be told to send.
-    pub(super) expects: bool,
+struct Refused {
+    /// Because it reset the connection. Whoever writes is told, and whoever reads then sees an end.
+    reset: bool,
 }
 
 /// Where a response is.
@@ -87,8 +86,6 @@ enum Down {
     Head(usize),
     /// In its body.
     Body,
-    /// Lost: what comes passes, up to the end.
-    Unread,
     /// Over, so.
     Over(Ended),
 }
@@ -128,6 +125,7 @@ impl<'c> Exchange<'c> {
             sent: None,
             left: None,
             told_end: false,
+            told: false,
         })
     }
 
@@ -141,8 +139,12 @@ impl<'c> Exchange<'c> {
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
-        let mut leaving = pin!(io::left(stream));
-        let ended = poll_fn(|cx| self.poll(client, upstream, leaving.as_mut(), cx)).await;
+        let (mut leaving, mut breaking) = (pin!(io::left(stream)), pin!(io::broken(stream)));
+        let ended = poll_fn(|cx| {
+            let (leaving, breaking) = (leaving.as_mut(), breaking.as_mut());
+            self.poll(client, upstream, leaving, breaking, cx)
+        })
+        .await;
         self.tell(ended);
         ended
     }
@@ -152,6 +154,7 @@ impl<'c> Exchange<'c> {
         client: &mut Lane<I>,
         upstream: &mut Lane<UpstreamIo>,
         leaving: Pin<&mut impl Future<Output = Left>>,
+        breaking: Pin<&mut impl Future<Output = ()>>,
         cx: &mut Context<'_>,
     ) -> Poll<Ended>
     where
@@ -162,17 +165,20 @@ impl<'c> Exchange<'c> {
         {
             self.left = Some(left);
         }
-        if self.left == Some(Left::Reset) {
+        let ended_first = self.left == Some(Left::Ended);
+        if self.left == Some(Left::Reset) || ended_first && breaking.poll(cx).is_ready() {
             return Poll::Ready(Ended::Left);
         }
         if let Poll::Ready(Err(_)) = self.poll_up(client, upstream, cx) {
             return Poll::Ready(Ended::Left);
         }
-        let ended = ready!(self.poll_down(client, upstream, cx));
+        let down = self.poll_down(client, upstream, cx);
+        if self.up.is_lost() || self.answer.is_lost() {
+            return Poll::Ready(Ended::Unread);
+        }
         let unread = !matches!(self.sent, Some(Ok(())));
-        Poll::Ready(match ended {
+        Poll::Ready(match ready!(down) {
             Ended::Whole if self.connection.shared.drain.is_cancelled() => Ended::Last { unread },
-            Ended::Whole | Ended::Last { .. } if self.left.is_some() && unread => Ended::Left,
             Ended::Whole if unread => ready!(self.poll_late(upstream, cx)),
             Ended::Last { .. } => Ended::Last { unread },
             ended => ended,
@@ -181,15 +187,16 @@ impl<'c> Exchange<'c> {
 
     /// The response was whole before the request: its rest goes on, unless the upstream has left.
     fn poll_late(&self, upstream: &mut Lane<UpstreamIo>, cx: &mut Context<'_>) -> Poll<Ended> {
-        let refused = self.sent.is_some();
-        // What comes now belongs to no exchange: it waits, and with it the end behind it.
-        let ended = upstream.ended
-            || upstream.read.is_empty()
-                && matches!(upstream.poll_read(cx), Poll::Ready(Ok(0) | Err(_)));
-        if refused || ended {
-            Poll::Ready(Ended::Last { unread: true })
-        } else {
-            Poll::Pending
+        if !upstream.read.is_empty() {
+            return Poll::Ready(Ended::Unread);
+        }
+        if self.sent.is_some() {
+            return Poll::Ready(Ended::Last { unread: true });
+        }
+        match ready!(upstream.poll_read(cx)) {
+            Ok(0) | Err(_) => Poll::Ready(Ended::Last { unread: true }),
+            // It answers something else than we know of.
+            Ok(_) => Poll::Ready(Ended::Unread),
         }
     }
 
@@ -203,12 +210,13 @@ impl<'c> Exchange<'c> {
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
-        loop {
-            if matches!(self.sent, Some(Err(Refused))) {
+        for _ in 0..ROUNDS_MAX {
+            if matches!(self.sent, Some(Err(_))) {
                 return Poll::Ready(Ok(()));
             }
-            if ready!(upstream.poll_write(cx)).is_err() {
-                self.sent = Some(Err(Refused));
+            if let Err(cause) = ready!(upstream.poll_write(cx)) {
+                let reset = cause.kind() == ErrorKind::ConnectionReset;
+                self.sent = Some(Err(Refused { reset }));
                 continue;
             }
             if let Some((length, edited)) = self.ahead.take() {
@@ -216,7 +224,14 @@ impl<'c> Exchange<'c> {
                 upstream.put(bytes);
                 continue;
             }
+            if self.up.is_lost() {
+                return Poll::Ready(Ok(()));
+            }
             if self.up.is_over() {
+                if self.sent.is_none() {
+                    // A prompt's buffer must not be kept for as long as its answer takes.
+                    client.rest();
+                }
                 self.sent = Some(Ok(()));
                 if self.left.is_some() && !self.told_end {
                     ready!(self.poll_end(client, upstream, cx))?;
@@ -225,13 +240,16 @@ impl<'c> Exchange<'c> {
                 return Poll::Ready(Ok(()));
             }
             if !client.read.is_empty() {
-                upstream.put(take(&mut self.up, &mut client.read));
+                upstream.put(self.up.take(&mut client.read, 0));
             } else if ready!(client.poll_read(cx))? == 0 {
                 // It broke off: the upstream is told the same.
                 self.up.end(TrackEnd::Failed);
                 self.left = self.left.or(Some(Left::Ended));
             }
         }
+        // The other direction has its turn.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// The client has ended its side: so is ours to the upstream, after whatever came before.
@@ -247,17 +265,15 @@ impl<'c> Exchange<'c> {
         while !client.ended && client.read.len() < limits::AHEAD_BYTES_MAX {
             ready!(client.poll_read(cx))?;
         }
-        self.told_end = true;
         if !client.ended || matches!(head::is_request(&client.read, 0), Found::Head(())) {
             // Its next request is answered first.
-            return Poll::Ready(Ok(()));
-        }
-        if client.read.is_empty() {
+            self.told_end = true;
+        } else if client.read.is_empty() {
             // An upstream that is gone has told so otherwise.
-            drop(upstream.poll_end(cx));
+            drop(ready!(upstream.poll_end(cx)));
+            self.told_end = true;
         } else {
             upstream.put(client.read.split().freeze());
-            self.told_end = false;
         }
         Poll::Ready(Ok(()))
     }
@@ -280,13 +296,9 @@ impl<'c> Exchange<'c> {
                 Down::Over(ended) => return Poll::Ready(ended),
                 Down::Body if self.answer.is_over() => return Poll::Ready(Ended::Whole),
                 Down::Head(_) => self.read_head(client, &mut upstream.read),
-                Down::Body | Down::Unread if upstream.read.is_empty() => false,
+                Down::Body if upstream.read.is_empty() => false,
                 Down::Body => {
-                    client.put(take(&mut self.answer, &mut upstream.read));
-                    true
-                }
-                Down::Unread => {
-                    client.put(upstream.read.split().freeze());
+                    client.put(self.answer.take(&mut upstream.read, 0));
                     true
                 }
             };
@@ -294,12 +306,21 @@ impl<'c> Exchange<'c> {
                 continue;
             }
             match ready!(upstream.poll_read(cx)) {
-                Ok(0) => self.end(client, &mut upstream.read, Ended::Last { unread: false }),
-                Ok(_) => {}
-                Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionReset => {
+                Ok(0) if matches!(self.sent, Some(Err(Refused { reset: true }))) => {
                     self.end(client, &mut upstream.read, Ended::Reset);
                 }
-                Err(_) => self.end(client, &mut upstream.read, Ended::Torn),
+                Ok(0) => self.end(client, &mut upstream.read, Ended::Last { unread: false }),
+                Ok(_) => {}
+                // TLS that ends without its own end, or is not TLS any more.
+                Err(cause)
+                    if matches!(
+                        cause.kind(),
+                        ErrorKind::UnexpectedEof | ErrorKind::InvalidData
+                    ) =>
+                {
+                    self.end(client, &mut upstream.read, Ended::Torn);
+                }
+                Err(_) => self.end(client, &mut upstream.read, Ended::Reset),
             }
         }
     }
@@ -325,7 +346,7 @@ impl<'c> Exchange<'c> {
             }
             Found::Foreign => {
                 self.broke();
-                self.down = Down::Unread;
+                self.down = Down::Over(Ended::Unread);
             }
             Found::Head(Heard::Interim(length)) => {
                 client.put(read.split_to(length).freeze());
@@ -392,7 +413,7 @@ impl<'c> Exchange<'c> {
                     client.put(rest.split().freeze());
                 }
             }
-            Down::Unread | Down::Over(_) => {}
+            Down::Over(_) => {}
         }
         self.down = Down::Over(ended);
     }
@@ -408,7 +429,10 @@ impl<'c> Exchange<'c> {
     }
 
     /// Says what became of an exchange that might have become a tunnel.
-    pub(super) fn tell(&self, ended: Ended) {
+    pub(super) fn tell(&mut self, ended: Ended) {
+        if std::mem::replace(&mut self.told, true) {
+            return;
+        }
         let shared = &self.connection.shared;
         let uncounted = self.asked.uncounted;
         if ended == Ended::Tunnel {
@@ -424,24 +448,19 @@ impl<'c> Exchange<'c> {
     }
 }
 
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        // However it ended: it is counted once.
+        self.tell(Ended::Left);
+    }
+}
+
 /// What a head of the upstream is, its length, and what goes out instead of it.
 #[expect(clippy::large_enum_variant, reason = "it lives as long as one call")]
 enum Heard {
     Interim(usize),
     Tunnel(usize, Option<Vec<u8>>),
     Final(usize, Option<Vec<u8>>, Flow),
-}
-
-impl Asked {
-    fn of(request: &Request<'_>, upgrade: bool) -> Self {
-        use crate::fields::Fields as _;
-        Self {
-            to_head: request.method == Method::HEAD.as_str(),
-            connect: request.method == Method::CONNECT.as_str(),
-            uncounted: upgrade && request.method != Method::POST.as_str(),
-            expects: request.head.fields.field("expect").is_some(),
-        }
-    }
 }
 
 /// The head of a message with what came of its body, in one piece.
@@ -451,10 +470,7 @@ pub(super) fn pass_head(
     length: usize,
     edited: Option<Vec<u8>>,
 ) -> Bytes {
-    let bytes = match flow.take(read, length) {
-        Ok(bytes) => bytes,
-        Err(_) => lost(flow, read),
-    };
+    let bytes = flow.take(read, length);
     match edited {
         None => bytes,
         Some(mut head) => {
@@ -462,17 +478,4 @@ pub(super) fn pass_head(
             head.into()
         }
     }
-}
-
-/// What came of a body; all that comes, once its end cannot be found.
-pub(super) fn take(flow: &mut Flow, read: &mut BytesMut) -> Bytes {
-    match flow.take(read, 0) {
-        Ok(bytes) => bytes,
-        Err(_) => lost(flow, read),
-    }
-}
-
-fn lost(flow: &mut Flow, read: &mut BytesMut) -> Bytes {
-    *flow = Flow::new(Framing::UntilClose, None);
-    read.split().freeze()
 }

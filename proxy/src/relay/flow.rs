@@ -13,6 +13,7 @@ pub struct Flow {
     recording: Option<Recording>,
     content: Vec<Range<usize>>,
     over: bool,
+    lost: bool,
 }
 
 impl Flow {
@@ -20,6 +21,7 @@ impl Flow {
     pub fn new(framing: Framing, recording: Option<Recording>) -> Self {
         let mut flow = Self {
             over: false,
+            lost: false,
             framing,
             recording,
             content: Vec::new(),
@@ -40,15 +42,22 @@ impl Flow {
         self.framing == Framing::UntilClose
     }
 
+    /// Whether it is not known where it ends: what comes passes unread from then on.
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+
     /// Takes what belongs to it of what was read; `ahead` of it lies the head, which goes along.
-    pub fn take(&mut self, read: &mut BytesMut, ahead: usize) -> Result<Bytes, Malformed> {
+    /// Once its end cannot be found, that is all that came.
+    pub fn take(&mut self, read: &mut BytesMut, ahead: usize) -> Bytes {
         let body = read.get(ahead..).unwrap_or_default();
         let step = match self.framing.follow(body, &mut self.content) {
             Ok(step) if !self.over => step,
-            Ok(_) => return Ok(read.split_to(ahead).freeze()),
-            Err(malformed) => {
+            Ok(_) => return read.split_to(ahead).freeze(),
+            Err(Malformed) => {
                 self.end(TrackEnd::Failed);
-                return Err(malformed);
+                self.lost = true;
+                return read.split().freeze();
             }
         };
         let bytes = read.split_to(ahead + step.taken).freeze();
@@ -61,7 +70,7 @@ impl Flow {
         if step.over {
             self.end(TrackEnd::Clean);
         }
-        Ok(bytes)
+        bytes
     }
 
     /// Takes note of the end.

@@ -144,14 +144,20 @@ pub fn when_whole<T>(
     looked: usize,
     read: impl FnOnce(&[u8]) -> Found<T>,
 ) -> Found<T> {
-    if looked > EAGER_BYTES && !has_empty_line(bytes, looked) {
-        return if bytes.len() > limits::HEAD_BYTES_MAX {
-            Found::Foreign
-        } else {
-            Found::Part
-        };
+    if looked <= EAGER_BYTES {
+        return read(bytes);
     }
-    read(bytes)
+    if bytes.len() > limits::HEAD_BYTES_MAX {
+        return Found::Foreign;
+    }
+    if !has_empty_line(bytes, looked) {
+        return Found::Part;
+    }
+    match read(bytes) {
+        // It has an empty line and is no head yet: empty lines before one, without end.
+        Found::Part => Found::Foreign,
+        found => found,
+    }
 }
 
 /// Whether an empty line ends among the bytes from there on.
@@ -186,7 +192,8 @@ pub fn framing_of_response(status: u16, fields: &[Header<'_>], to_head: bool) ->
 
 /// Whether chunks are the last coding of the transfer; none, where no coding is said.
 fn is_chunked(fields: &[Header<'_>]) -> Option<bool> {
-    let last = tokens(fields, "transfer-encoding").last()?;
+    let codings = tokens(fields, "transfer-encoding");
+    let last = codings.filter(|coding| !coding.is_empty()).last()?;
     Some(last.eq_ignore_ascii_case("chunked"))
 }
 
@@ -208,6 +215,14 @@ impl Head<'_> {
     pub fn is_upgrade(&self) -> bool {
         let said = self.fields.field("upgrade").is_some();
         said && tokens(self.fields, "connection").any(|token| token.eq_ignore_ascii_case("upgrade"))
+    }
+
+    /// Whether its sender closes the connection after this message.
+    pub fn is_last(&self) -> bool {
+        let says = |word: &str| {
+            tokens(self.fields, "connection").any(|token| token.eq_ignore_ascii_case(word))
+        };
+        says("close") || (self.minor == 0 && !says("keep-alive"))
     }
 
     /// Its bytes on the other side, where they are not the same: without the fields that

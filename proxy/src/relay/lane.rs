@@ -94,9 +94,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<I> {
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 
-    /// Lets go of room that an idle connection does not need.
+    /// Lets go of the buffer of what has passed: its length does not say how much room it holds.
     pub fn rest(&mut self) {
-        if self.read.is_empty() && self.room > ROOM_MIN {
+        if self.read.is_empty() {
             self.read = BytesMut::new();
             self.room = ROOM_MIN;
         }

@@ -3,7 +3,7 @@
 use crate::forward::{self, ERROR_HEADER};
 use crate::limits;
 use crate::metrics::Metric;
-use crate::relay::exchange::{Ended, Exchange, pass_head, take};
+use crate::relay::exchange::{Ended, Exchange, pass_head};
 use crate::relay::flow::Flow;
 use crate::relay::lane::Lane;
 use crate::tape::Fate;
@@ -43,7 +43,8 @@ impl Exchange<'_> {
         }
         self.tell(Ended::Whole);
         let whole = self.up.is_over();
-        let close = if whole { "" } else { "connection: close\r\n" };
+        let last = !whole || self.asked.last || shared.drain.is_cancelled();
+        let close = if last { "connection: close\r\n" } else { "" };
         let body = if self.asked.to_head { "" } else { &text };
         let length = text.len();
         let answer = format!(
@@ -52,8 +53,8 @@ impl Exchange<'_> {
         );
         client.put(Bytes::from(answer));
         match poll_fn(|cx| client.poll_write(cx)).await {
-            Ok(()) if whole => Ended::Whole,
-            Ok(()) => Ended::Last { unread: true },
+            Ok(()) if !last => Ended::Whole,
+            Ok(()) => Ended::Last { unread: !whole },
             Err(_) => Ended::Left,
         }
     }
@@ -82,7 +83,7 @@ where
                 }
             }
         }
-        match left.checked_sub(take(up, &mut client.read).len()) {
+        match left.checked_sub(up.take(&mut client.read, 0).len()) {
             Some(rest) => left = rest,
             None => return Poll::Ready(()),
         }

@@ -25,6 +25,7 @@ fn a_request_says_where_it_ends_or_passes_unread() {
         framing("Content-Length: 7\r\nTransfer-Encoding: chunked\r\n"),
         chunked()
     );
+    assert_eq!(framing("Transfer-Encoding: chunked,\r\n"), chunked());
     for unclear in [
         "Transfer-Encoding: chunked, gzip\r\n",
         "Content-Length: 7\r\nContent-Length: 8\r\n",
@@ -140,6 +141,10 @@ fn a_long_head_is_read_once_it_is_whole() {
     }
     assert_eq!(found, Found::Head(()));
     assert!(reads < 20, "{reads}");
+    // Empty lines before a head are skipped, but not for ever.
+    let empty = b"\r\n".repeat(20_000);
+    assert_eq!(is_request(&empty[..2_000], 0), Found::Part);
+    assert_eq!(is_request(&empty, 20_000), Found::Foreign);
     let endless = vec![b'a'; limits::HEAD_BYTES_MAX + 1];
     assert_eq!(is_request(&endless, 100_000), Found::Foreign);
 }
