@@ -43,6 +43,13 @@ impl Head {
             .collect()
     }
 
+    /// Whether the connection ends after the answer to this request.
+    pub fn is_last(&self) -> bool {
+        let tokens = self.values("connection").join(",").to_lowercase();
+        let says = |word: &str| tokens.split(',').any(|token| token.trim() == word);
+        says("close") || (self.start.ends_with("HTTP/1.0") && !says("keep-alive"))
+    }
+
     /// The first value of a field.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.values(name).first().copied()

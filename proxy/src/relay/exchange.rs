@@ -70,6 +70,8 @@ pub struct Exchange<'c> {
     left: Option<Left>,
     told_end: bool,
     told: bool,
+    /// Runs once the request has broken off: the upstream may still say something about it.
+    broken_off: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
 /// The upstream takes no more of a request.
@@ -126,6 +128,7 @@ impl<'c> Exchange<'c> {
             left: None,
             told_end: false,
             told: false,
+            broken_off: None,
         })
     }
 
@@ -170,6 +173,11 @@ impl<'c> Exchange<'c> {
             return Poll::Ready(Ended::Left);
         }
         if let Poll::Ready(Err(_)) = self.poll_up(client, upstream, cx) {
+            return Poll::Ready(Ended::Left);
+        }
+        if let Some(within) = &mut self.broken_off
+            && within.as_mut().poll(cx).is_ready()
+        {
             return Poll::Ready(Ended::Left);
         }
         let down = self.poll_down(client, upstream, cx);
@@ -245,6 +253,8 @@ impl<'c> Exchange<'c> {
                 // It broke off: the upstream is told the same.
                 self.up.end(TrackEnd::Failed);
                 self.left = self.left.or(Some(Left::Ended));
+                let within = tokio::time::sleep(limits::LINGER_WITHIN);
+                self.broken_off = Some(Box::pin(within));
             }
         }
         // The other direction has its turn.

@@ -115,6 +115,19 @@ fn an_upstream_that_cannot_be_reached_is_the_one_answer_of_our_own() {
             Some("upstream connect")
         );
     }
+    // One that asks for the end of its connection gets it from us too.
+    for ask in [
+        "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+        "GET / HTTP/1.0\r\n\r\n",
+    ] {
+        let mut client = TcpStream::connect(sidecar.listen).unwrap();
+        client.set_read_timeout(Some(SOON)).unwrap();
+        client.write_all(ask.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    }
     assert_eq!(sidecar.page("/readyz").0, 200);
     sidecar.stop();
     let (rows, _) = captured(&out.join("captures"));

@@ -88,10 +88,13 @@ fn answering(identity: &Identity, clients: Option<&Authority>) -> Server {
     let config = tls::server(identity, clients, &["http/1.1"]);
     Server::start(config, |mut stream| {
         loop {
-            read_request(&mut stream)?;
+            let (head, _) = read_request(&mut stream)?;
             let answer =
                 b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
             stream.write_all(answer)?;
+            if head.contains("Connection: close") {
+                return tls::end(stream);
+            }
         }
     })
 }

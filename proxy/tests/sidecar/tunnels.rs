@@ -190,9 +190,6 @@ fn interim_responses_pass_in_order_before_their_answer() {
         assert_eq!(answer.interim[0].value("link"), Some("</a>"));
         assert_eq!((answer.status(), answer.end), (200, End::Clean));
     }
-    // A client of HTTP/1.0 does not know them.
-    let old = stage.send(b"GET /v1/models HTTP/1.0\r\n\r\n");
-    assert_eq!((old.interim.len(), old.status()), (0, 200));
     assert_eq!(stage.sidecar.metric("truetape_interim_lost_total"), 0);
     stage.finish();
 }

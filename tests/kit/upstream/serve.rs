@@ -92,6 +92,7 @@ fn serve(
         record.waited = waited + this_thread_waited_for_cpu();
         let script = script.unwrap_or_else(|| respond(&record));
         tunnel = script.tunnel;
+        let last = record.head.is_last() && !tunnel;
         let index = {
             let mut records = shared.records();
             record.index = records.len();
@@ -105,7 +106,12 @@ fn serve(
             Arc::clone(shared),
         );
         answering = Some(std::thread::spawn(move || {
-            answer(out, &script, index, now, &held)
+            let closing = last.then(|| out.try_clone());
+            answer(out, &script, index, now, &held);
+            if let Some(Ok(out)) = closing {
+                // Asked to, as by a client of HTTP/1.0. It may be gone.
+                drop(out.shutdown(Shutdown::Write));
+            }
         }));
     }
     if let Some(index) = current {

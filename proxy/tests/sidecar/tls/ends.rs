@@ -36,7 +36,7 @@ fn a_body_that_ends_without_a_close_notify_is_cut_for_everybody() {
             answer.contains("one"),
             "what came before the end passes: {answer}"
         );
-        assert_eq!(answer.ends_with("0\r\n\r\n"), in_order, "{answer}");
+        assert!(answer.ends_with("{\"one\":1}"), "{answer}");
         assert_eq!(
             end.is_ok(),
             in_order,
