@@ -51,5 +51,9 @@ bench-proxy: sidecar ## Compare the proxy with its peers: nginx, haproxy, envoy,
 bench-compiler: ## Profile, select and emit 1 M and 4 M made-up turns: time, memory, growth.
 	$(CARGO) bench --locked -p truetape-compiler --bench compiler -- $(ARGS)
 
+.PHONY: eval-sessions
+eval-sessions: ## Sessions told without ids, against public traces whose sessions are known.
+	$(CARGO) run --quiet --release --locked -p truetape-compiler --example eval_sessions
+
 .PHONY: ci
 ci: lint test ## What continuous integration runs.

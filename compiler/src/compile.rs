@@ -32,6 +32,8 @@ use truetape_schemas::report::{self, Report};
 use truetape_schemas::set::manifest::{Counts, Manifest, Semantics};
 use truetape_schemas::set::{FORMAT, Turn, store};
 
+pub(crate) use reading::chat_of;
+
 mod account;
 mod arrange;
 mod content;
@@ -187,7 +189,7 @@ struct Made<'a> {
 
 impl Made<'_> {
     fn finish(self, options: &CompileOptions) -> Result<Compiled, Error> {
-        let recipe = self.recipe.to_json()?;
+        let recipe = self.recipe.to_json(&self.prepared.tokenized.tokenizer)?;
         let sources = &self.prepared.ingested.sources;
         let parts = &self.content.parts;
         let turns = self.content.prompts.fill(&self.arranged.turns, parts);

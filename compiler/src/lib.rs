@@ -9,11 +9,12 @@
 //! 1. [`recipe`]: what can be asked for;
 //! 2. [`import`]: how a trace becomes a capture;
 //! 3. [`compile`]: the stages, one after the other;
-//! 4. [`profile`], [`inspect`], [`verify`], [`diff`]: looking at what there is;
-//! 5. [`store`]: versions of sets, and sets as one file;
-//! 6. [`export`]: other tools' formats;
-//! 7. [`objects`]: captures in object stores;
-//! 8. [`ship`]: sealed segments to a store, beside a recorder.
+//! 4. [`tokenizer`]: a model's own vocabulary and chat template;
+//! 5. [`profile`], [`inspect`], [`verify`], [`diff`]: looking at what there is;
+//! 6. [`store`]: versions of sets, and sets as one file;
+//! 7. [`export`]: other tools' formats;
+//! 8. [`objects`]: captures in object stores;
+//! 9. [`ship`]: sealed segments to a store, beside a recorder.
 
 pub mod cli;
 pub mod compile;
@@ -30,6 +31,7 @@ pub mod ship;
 pub mod source;
 pub mod store;
 pub mod talk;
+pub mod tokenizer;
 pub mod verify;
 
 pub use error::Error;

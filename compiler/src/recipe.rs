@@ -6,6 +6,7 @@
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use truetape_schemas::set::manifest::Tokenizer;
 
 mod control;
 
@@ -74,8 +75,16 @@ impl View {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tokens {
-    /// `auto`, or `bytes:4`.
+    /// `auto`, `bytes:4`, or a file: a `tokenizer.json`, or a vocabulary of tiktoken. A relative
+    /// path counts from the recipe's directory.
     pub tokenizer: String,
+    /// The chat template: a file of Jinja, or a `tokenizer_config.json`. Where it is not said, the
+    /// one beside `tokenizer` is taken, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chat_template: Option<String>,
+    /// How text is split for a vocabulary of tiktoken; its file's name says it where this does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
     /// Tokens in a block: the target engine's block size.
     pub block_tokens: u32,
 }
@@ -84,6 +93,8 @@ impl Default for Tokens {
     fn default() -> Self {
         Self {
             tokenizer: AUTO.to_owned(),
+            chat_template: None,
+            encoding: None,
             block_tokens: BLOCK_TOKENS_DEFAULT,
         }
     }
@@ -94,6 +105,52 @@ pub const AUTO: &str = "auto";
 
 /// The tokenizer of the engine stub: four bytes of the rendered prompt are one token.
 pub const BYTES_4: &str = "bytes:4";
+
+/// Begins the digest that stands for a file in a recipe that was carried out.
+const FILE: &str = "file:";
+
+/// Endings of files that hold a vocabulary.
+const VOCABULARIES: [&str; 3] = ["json", "tiktoken", "model"];
+
+impl Tokens {
+    /// Makes paths count from a directory.
+    fn resolve(&mut self, directory: &Path) {
+        let from = |name: &str| directory.join(name).to_string_lossy().into_owned();
+        if self.is_file() {
+            self.tokenizer = from(&self.tokenizer);
+        }
+        self.chat_template = self.chat_template.as_deref().map(from);
+    }
+
+    fn is_file(&self) -> bool {
+        self.tokenizer != AUTO && self.tokenizer != BYTES_4
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let extension = Path::new(&self.tokenizer).extension();
+        let known = extension.is_some_and(|found| VOCABULARIES.iter().any(|one| found == *one));
+        if self.is_file() && !known && !self.tokenizer.starts_with(FILE) {
+            return Err(format!(
+                "tokens.tokenizer: `{}`, allowed are `{AUTO}`, `{BYTES_4}`, and a file that ends in \
+                 .json, .tiktoken or .model",
+                self.tokenizer
+            ));
+        }
+        let lone = [
+            ("chat_template", self.chat_template.is_some()),
+            ("encoding", self.encoding.is_some()),
+        ];
+        if let Some((key, _)) = lone.iter().find(|(_, said)| *said && !self.is_file()) {
+            return Err(format!(
+                "tokens.{key}: goes with a tokenizer that is a file only"
+            ));
+        }
+        if self.block_tokens == 0 {
+            return Err("tokens.block_tokens: 0, allowed is 1 or more".to_owned());
+        }
+        Ok(())
+    }
+}
 
 /// vLLM's block size on most hardware.
 pub const BLOCK_TOKENS_DEFAULT: u32 = 16;
@@ -194,7 +251,12 @@ impl Recipe {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path)
             .map_err(|cause| Error::config(path.display(), format!("cannot be read: {cause}")))?;
-        Self::parse(&text).map_err(|problem| Error::config(path.display(), problem))
+        let mut recipe =
+            Self::parse(&text).map_err(|problem| Error::config(path.display(), problem))?;
+        recipe
+            .tokens
+            .resolve(path.parent().unwrap_or(Path::new("")));
+        Ok(recipe)
     }
 
     /// Parses a recipe and checks it; the error says what is wrong and what is allowed.
@@ -207,15 +269,7 @@ impl Recipe {
     /// Checks what types cannot.
     pub fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
-        if self.tokens.tokenizer != AUTO && self.tokens.tokenizer != BYTES_4 {
-            return Err(format!(
-                "tokens.tokenizer: `{}`, allowed are `{AUTO}` and `{BYTES_4}`",
-                self.tokens.tokenizer
-            ));
-        }
-        if self.tokens.block_tokens == 0 {
-            return Err("tokens.block_tokens: 0, allowed is 1 or more".to_owned());
-        }
+        self.tokens.check()?;
         if self.arrange.rate != RATE_RECORDED {
             return Err(format!(
                 "arrange.rate: `{}`, this build allows `{RATE_RECORDED}` only",
@@ -228,9 +282,16 @@ impl Recipe {
         self.select.check()
     }
 
-    /// The recipe as the manifest and the digest hold it.
-    pub fn to_json(&self) -> Result<serde_json::Value, Error> {
-        serde_json::to_value(self)
+    /// The recipe as the manifest and the digest hold it: files by their digests, since a set does
+    /// not know the machine it was made on.
+    pub fn to_json(&self, tokenizer: &Tokenizer) -> Result<serde_json::Value, Error> {
+        let mut recipe = self.clone();
+        let named = |digest: &String| format!("{FILE}{digest}");
+        if let Some(digest) = &tokenizer.digest {
+            recipe.tokens.tokenizer = named(digest);
+            recipe.tokens.chat_template = tokenizer.template_digest.as_ref().map(named);
+        }
+        serde_json::to_value(recipe)
             .map_err(|cause| Error::bug("recipe", format!("could not encode JSON: {cause}")))
     }
 }
@@ -321,9 +382,13 @@ mod tests {
             ("name = \"../x\"", "name: `../x`"),
             (
                 "[tokens]\ntokenizer = \"bytes:3\"",
-                "allowed are `auto` and `bytes:4`",
+                "allowed are `auto`, `bytes:4`, and a file",
             ),
             ("[tokens]\nblock_tokens = 0", "1 or more"),
+            (
+                "[tokens]\nencoding = \"o200k_base\"",
+                "goes with a tokenizer",
+            ),
             ("[arrange]\nrate = \"stress\"", "allows `recorded` only"),
             ("[select]\ntoken_share = 1.5", "up to 1"),
             ("[select]\ntoken_share = 0.1\ntokens = 5", "one of them"),

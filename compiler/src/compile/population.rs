@@ -24,7 +24,7 @@ pub(crate) fn of_rows(
             input_tokens: count(row.input_tokens),
             output_tokens: count(row.output_tokens),
             cached_tokens: count(row.cached_tokens),
-            blocks: std::mem::take(&mut row.blocks),
+            blocks: looked_up(row),
         });
     Population {
         turns: turns.collect(),
@@ -32,6 +32,12 @@ pub(crate) fn of_rows(
         block_tokens,
         clock_resolution_us,
     }
+}
+
+/// The blocks that a turn asked the cache for: none where the server turned it away.
+fn looked_up(row: &mut Row) -> Vec<u64> {
+    let blocks = std::mem::take(&mut row.blocks);
+    if row.refused() { Vec::new() } else { blocks }
 }
 
 fn count(tokens: Option<i64>) -> Option<u64> {

@@ -210,7 +210,7 @@ pub(crate) fn render(dialect: Dialect, body: &Value) -> Option<Vec<u8>> {
         | Dialect::OllamaChat
         | Dialect::AnthropicMessages
         | Dialect::OpenaiResponses => {
-            let chat = as_chat(dialect, body)?;
+            let chat = chat_of(dialect, body)?;
             Some(tokens::render_chat(&chat))
         }
         Dialect::OpenaiCompletions | Dialect::OllamaGenerate | Dialect::LlamacppCompletion => {
@@ -223,7 +223,7 @@ pub(crate) fn render(dialect: Dialect, body: &Value) -> Option<Vec<u8>> {
 }
 
 /// A chat of any dialect as a chat completion: the system prompt is the first message.
-fn as_chat(dialect: Dialect, body: &Value) -> Option<Cow<'_, Value>> {
+pub(crate) fn chat_of(dialect: Dialect, body: &Value) -> Option<Cow<'_, Value>> {
     let (system, list) = match dialect {
         Dialect::AnthropicMessages => ("system", "messages"),
         Dialect::OpenaiResponses => ("instructions", "input"),

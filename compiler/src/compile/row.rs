@@ -95,8 +95,9 @@ impl Row {
     /// Whether the server turned the request away before it did any work: an arrival that never
     /// looked at its cache.
     pub(crate) fn refused(&self) -> bool {
-        self.status
-            .is_some_and(|status| (400..500).contains(&status))
+        // 408 and 499 are said of clients that were too slow, or left: the work may have been done.
+        let refuses = |status: i32| (400..500).contains(&status) && !matches!(status, 408 | 499);
+        self.status.is_some_and(refuses)
     }
 
     /// Prompt and generated tokens: what a budget counts.

@@ -90,13 +90,7 @@ fn close(rows: &[Row], links: &[Link], kinds: Kinds) -> Stage {
             account.mark(&format!("linked_by_{}", evidence.name()), 1);
         }
     }
-    account.mark("multimodal", media(rows));
     account.close(rows.len())
-}
-
-fn media(rows: &[Row]) -> usize {
-    let has_media = |row: &&Row| row.text.as_ref().is_some_and(|text| text.media);
-    rows.iter().filter(has_media).count()
 }
 
 /// Misses are the risk, not false links: a request that brings an answer along has a parent.

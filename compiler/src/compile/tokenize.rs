@@ -1,22 +1,30 @@
 //! Stages 2 and 3: what a token is, and the chained block hashes of every prompt.
+//!
+//! Read in this order: [`ratios`] (bytes of a token, told by reported usage), [`fill`] (the blocks
+//! of every prompt), [`hashed`] (the same where only a recorder's hashes are there).
 
 use super::account::Account;
-use super::ingest::{Ingested, Secret};
-use super::reading;
-use super::row::{Name, Row};
+use super::ingest::Ingested;
+use super::row::Row;
 use crate::error::Error;
 use crate::recipe::{AUTO, BYTES_4, Recipe};
-use crate::talk::Progress;
-use crate::{parallel, source};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use truetape_fidelity::blocks::{BlockKey, of_rendered};
+use crate::tokenizer::Vocabulary;
+use fill::{Filled, Meter};
+use ratios::{Ratios, mean, relative, reported};
+use std::collections::BTreeSet;
 use truetape_fidelity::tokens::BYTES_PER_TOKEN;
-use truetape_schemas::capture::Exchange;
 use truetape_schemas::set::manifest::{Stage, Tokenizer};
-use truetape_schemas::wire::Dialect;
+
+mod fill;
+mod hashed;
+mod ratios;
 
 /// Share of the rows whose reported length must be the reference engine's own count.
 const EXACT_SHARE_MIN: f64 = 0.99;
+
+/// Error of a vocabulary against reported usage that is not worth a word: special tokens at the
+/// ends of a prompt.
+const VOCABULARY_ERROR_MAX: f64 = 0.01;
 
 /// The name of four bytes a token where nothing says how long a token is.
 const ASSUMED: &str = "assumed";
@@ -36,21 +44,6 @@ pub(crate) struct Tokenized {
     pub(crate) findings: Vec<String>,
 }
 
-/// Bytes of a token, by model.
-struct Ratios {
-    by_model: HashMap<Option<Name>, f64>,
-    overall: f64,
-}
-
-impl Ratios {
-    fn of(&self, model: Option<&Name>) -> f64 {
-        self.by_model
-            .get(&model.cloned())
-            .copied()
-            .unwrap_or(self.overall)
-    }
-}
-
 /// Decides what a token is, and fills the block hashes of rows with text.
 pub(crate) fn tokenize(
     ingested: &mut Ingested,
@@ -59,30 +52,17 @@ pub(crate) fn tokenize(
 ) -> Result<Tokenized, Error> {
     let rows = &mut ingested.rows;
     let mut account = Account::new("tokenize", rows.len());
-    let text_rows = rows.iter().filter(|row| row.text.is_some()).count();
-    account.mark("text", text_rows);
-    account.mark(
-        "trace_blocks",
-        rows.iter().filter(|row| !row.blocks.is_empty()).count(),
-    );
-    let mut findings = Vec::new();
+    mark(rows, &mut account);
     let traced = traced_block_tokens(rows)?;
-    if text_rows == 0 {
-        let tokenizer = Tokenizer {
-            name: "trace".to_owned(),
-            ..Tokenizer::default()
-        };
-        let stage = account.close(rows.len());
-        return Ok(Tokenized {
-            tokenizer,
-            exact: false,
-            block_tokens: traced,
-            stage,
-            findings,
-        });
+    if rows.iter().all(|row| row.text.is_none()) {
+        return Ok(of_traces(traced, account.close(rows.len())));
     }
-    let (tokenizer, ratios) = choose(rows, &recipe.tokens.tokenizer, &mut findings);
-    let exact = tokenizer.name == BYTES_4;
+    let mut findings = findings_about(rows);
+    let vocabulary = Vocabulary::of(&recipe.tokens)?;
+    let (mut tokenizer, ratios) = match &vocabulary {
+        Some(vocabulary) => (vocabulary.described(), Ratios::calibrated(rows)),
+        None => choose(rows, &recipe.tokens.tokenizer, &mut findings),
+    };
     if recipe.tokens.tokenizer == BYTES_4 {
         account.mark("length_counted", count_unreported(rows));
     }
@@ -92,57 +72,88 @@ pub(crate) fn tokenize(
             "text is hashed in blocks of {block_tokens} tokens, as the trace beside it"
         ));
     }
-    let secret = ingested.secret;
-    let hash = |row: &Row, prompt: &Prompt| {
-        let ratio = ratios.of(row.model.as_ref());
-        let full = prompt.rendered.len() as f64 / (ratio * f64::from(block_tokens));
-        let key = block_key(&secret, recipe.seed, prompt.cache_salt.as_deref());
-        let blocks = of_rendered(&key, &prompt.rendered, ratio, block_tokens);
-        Hashed {
-            blocks,
-            full: full.floor() as usize,
-            salted: prompt.cache_salt.is_some(),
-        }
+    let meter = Meter {
+        secret: ingested.secret,
+        seed: recipe.seed,
+        block_tokens,
+        ratios: &ratios,
+        vocabulary: vocabulary.as_ref(),
     };
-    let salted = fill_blocks(ingested, threads, block_tokens, hash)?;
-    account.mark("cache_salt", salted);
-    if salted > 0 {
+    let filled = fill::fill(ingested, threads, &meter)?;
+    account.mark("cache_salt", filled.salted);
+    if filled.salted > 0 {
         findings.push(format!(
-            "{salted} requests carry a cache_salt: prompts of different salts share no prefix, as \
-             in production's cache"
+            "{} requests carry a cache_salt: prompts of different salts share no prefix, as in \
+             production's cache",
+            filled.salted
         ));
     }
-    let stage = account.close(ingested.rows.len());
+    if vocabulary.is_some() {
+        let counted = judge(&mut ingested.rows, &filled, &mut tokenizer, &mut findings);
+        account.mark("length_counted", counted);
+    }
+    let exact = tokenizer.name == BYTES_4;
     Ok(Tokenized {
         tokenizer,
         exact,
         block_tokens: Some(block_tokens),
-        stage,
+        stage: account.close(ingested.rows.len()),
         findings,
     })
 }
 
-/// Production's own salt goes into the key: its cache kept such prompts apart from their first
-/// block on.
-fn block_key(secret: &Secret, seed: u64, cache_salt: Option<&str>) -> BlockKey {
-    let mut salt = secret.0.to_vec();
-    salt.extend(seed.to_le_bytes());
-    salt.extend(cache_salt.unwrap_or_default().as_bytes());
-    BlockKey::new(&salt)
+fn of_traces(block_tokens: Option<u32>, stage: Stage) -> Tokenized {
+    Tokenized {
+        tokenizer: Tokenizer {
+            name: "trace".to_owned(),
+            ..Tokenizer::default()
+        },
+        exact: false,
+        block_tokens,
+        stage,
+        findings: Vec::new(),
+    }
 }
 
-/// What the cache of an engine sees of a request.
-struct Prompt {
-    rendered: Vec<u8>,
-    cache_salt: Option<String>,
+fn mark(rows: &[Row], account: &mut Account) {
+    let of = |holds: fn(&Row) -> bool| rows.iter().filter(|row| holds(row)).count();
+    let text =
+        |row: &Row, holds: fn(&super::row::Text) -> bool| row.text.as_deref().is_some_and(holds);
+    account.mark(
+        "text",
+        rows.iter().filter(|row| text(row, |t| !t.hashed)).count(),
+    );
+    account.mark(
+        "hashed_text",
+        rows.iter().filter(|row| text(row, |t| t.hashed)).count(),
+    );
+    account.mark(
+        "multimodal",
+        rows.iter().filter(|row| text(row, |t| t.media)).count(),
+    );
+    account.mark("trace_blocks", of(|row| !row.blocks.is_empty()));
+    account.mark("refused", of(Row::refused));
 }
 
-/// The blocks of a prompt.
-struct Hashed {
-    blocks: Vec<u64>,
-    /// Those that are full.
-    full: usize,
-    salted: bool,
+/// What prompts are that text does not say.
+fn findings_about(rows: &[Row]) -> Vec<String> {
+    let texts = || rows.iter().filter_map(|row| row.text.as_deref());
+    let hashed = texts().filter(|text| text.hashed).count();
+    let media = texts().filter(|text| text.media).count();
+    let mut findings = Vec::new();
+    if hashed > 0 {
+        findings.push(format!(
+            "{hashed} requests are known by a recorder's hashes: their blocks are shared as far as \
+             whole blocks of bytes are, which is at most what the engine shared"
+        ));
+    }
+    if media > 0 {
+        findings.push(format!(
+            "{media} requests have images, sounds or files: their lengths are the server's, and \
+             their blocks cover the text only"
+        ));
+    }
+    findings
 }
 
 /// The block size that traces bring along: one for all, or their hashes do not compare.
@@ -162,23 +173,15 @@ fn traced_block_tokens(rows: &[Row]) -> Result<Option<u32>, Error> {
     Ok(sizes.first().copied())
 }
 
-/// Text rows whose length the server reported: rendered bytes, and tokens.
-fn reported(rows: &[Row]) -> impl Iterator<Item = (&Row, f64, f64)> {
-    rows.iter().filter_map(|row| {
-        let tokens = row.input_tokens.filter(|tokens| *tokens > 0)?;
-        Some((row, row.text.as_ref()?.rendered_bytes as f64, tokens as f64))
-    })
-}
-
 fn choose(rows: &[Row], wanted: &str, findings: &mut Vec<String>) -> (Tokenizer, Ratios) {
     let known = reported(rows).count();
     let counted = |bytes: f64| (bytes / BYTES_PER_TOKEN as f64).ceil();
     let exact = reported(rows)
-        .filter(|(_, bytes, tokens)| counted(*bytes) == *tokens)
+        .filter(|reported| counted(reported.bytes) == reported.tokens)
         .count();
     let is_exact = known > 0 && exact as f64 >= EXACT_SHARE_MIN * known as f64;
     if known == 0 {
-        return (unreported(wanted, findings), four_bytes());
+        return (unreported(wanted, findings), Ratios::four_bytes());
     }
     if wanted == BYTES_4 && !is_exact {
         findings.push(format!(
@@ -187,27 +190,21 @@ fn choose(rows: &[Row], wanted: &str, findings: &mut Vec<String>) -> (Tokenizer,
         ));
     }
     if wanted != AUTO || is_exact {
-        let ratios = four_bytes();
-        let error = error(rows, &ratios);
+        let ratios = Ratios::four_bytes();
+        let error = ratios.error(rows);
         return (tokenizer(BYTES_4, BYTES_PER_TOKEN as f64, error), ratios);
     }
-    let ratios = calibrate(rows);
-    let error = error(rows, &ratios);
+    let ratios = Ratios::calibrated(rows);
+    let error = ratios.error(rows);
     findings.push(format!(
         "no tokenizer: token positions are estimated at {:.3} bytes a token (mean error {:.1} %), \
          so block hashes approximate the engine's",
-        ratios.overall,
+        ratios.overall(),
         100.0 * error.unwrap_or(0.0)
     ));
-    let overall = ratios.overall;
-    (tokenizer("calibrated", overall, error), ratios)
-}
-
-fn four_bytes() -> Ratios {
-    Ratios {
-        by_model: HashMap::new(),
-        overall: BYTES_PER_TOKEN as f64,
-    }
+    let mut calibrated = tokenizer("calibrated", ratios.overall(), error);
+    calibrated.by_model = ratios.by_model();
+    (calibrated, ratios)
 }
 
 /// Without any reported length there is nothing to calibrate with: the recipe says what a token
@@ -229,49 +226,19 @@ fn unreported(wanted: &str, findings: &mut Vec<String>) -> Tokenizer {
 }
 
 fn tokenizer(name: &str, bytes_per_token: f64, calibration_error: Option<f64>) -> Tokenizer {
-    let bytes_per_token = Some(bytes_per_token);
     Tokenizer {
         name: name.to_owned(),
-        bytes_per_token,
+        bytes_per_token: Some(bytes_per_token),
         calibration_error,
+        ..Tokenizer::default()
     }
-}
-
-/// Bytes over tokens, for each model and for all.
-fn calibrate(rows: &[Row]) -> Ratios {
-    let mut sums: BTreeMap<Option<Name>, (f64, f64)> = BTreeMap::new();
-    for (row, bytes, tokens) in reported(rows) {
-        let sum = sums.entry(row.model.clone()).or_default();
-        *sum = (sum.0 + bytes, sum.1 + tokens);
-    }
-    let (bytes, tokens) = sums
-        .values()
-        .fold((0.0, 0.0), |all, sum| (all.0 + sum.0, all.1 + sum.1));
-    let by_model = sums
-        .into_iter()
-        .map(|(model, sum)| (model, sum.0 / sum.1))
-        .collect();
-    Ratios {
-        by_model,
-        overall: bytes / tokens,
-    }
-}
-
-/// Mean absolute relative error against reported usage.
-fn error(rows: &[Row], ratios: &Ratios) -> Option<f64> {
-    let errors = reported(rows).map(|(row, bytes, tokens)| {
-        let estimate = (bytes / ratios.of(row.model.as_ref())).ceil();
-        (estimate - tokens).abs() / tokens
-    });
-    let (n, sum) = errors.fold((0_u32, 0.0), |(n, sum), error| (n + 1, sum + error));
-    (n > 0).then(|| sum / f64::from(n))
 }
 
 /// Lengths that no server reported, where the recipe says what a token is.
 fn count_unreported(rows: &mut [Row]) -> usize {
     let mut filled = 0;
     for row in rows.iter_mut().filter(|row| row.input_tokens.is_none()) {
-        if let Some(text) = &row.text {
+        if let Some(text) = row.text.as_ref().filter(|text| !text.hashed) {
             let tokens = text.rendered_bytes.div_ceil(BYTES_PER_TOKEN as u64);
             row.input_tokens = i64::try_from(tokens).ok();
             filled += 1;
@@ -280,65 +247,51 @@ fn count_unreported(rows: &mut [Row]) -> usize {
     filled
 }
 
-/// Reads the bodies once more: the key of the hashes follows from all of them. Returns how many
-/// carry a salt of their own.
-fn fill_blocks(
-    ingested: &mut Ingested,
-    threads: usize,
-    block_tokens: u32,
-    hash: impl Fn(&Row, &Prompt) -> Hashed + Sync,
-) -> Result<usize, Error> {
-    let rows = &ingested.rows;
-    let index = text_index(rows);
-    let with_text: BTreeSet<u32> = rows
-        .iter()
-        .filter(|row| row.text.is_some())
-        .map(|row| row.segment)
-        .collect();
-    let mut filled: Vec<(usize, Hashed)> = Vec::with_capacity(index.len());
-    let mut progress = Progress::new();
-    for position in with_text {
-        let Some(path) = ingested.segments.get(position as usize) else {
-            continue;
-        };
-        progress.show(&format!("{}: hashing", path.display()));
-        for batch in source::open(path)?.0 {
-            let hashed = parallel::map(&mut batch?, threads, |exchange| {
-                let at = *index.get(exchange.exchange_id.as_str())?;
-                let row = rows.get(at).filter(|row| row.segment == position)?;
-                Some((at, hash(row, &prompt(exchange)?)))
-            })?;
-            filled.extend(hashed.into_iter().flatten());
+/// Compares what a vocabulary counts with what servers reported, and fills in what none did.
+fn judge(
+    rows: &mut [Row],
+    filled: &Filled,
+    tokenizer: &mut Tokenizer,
+    findings: &mut Vec<String>,
+) -> usize {
+    let errors = filled.counted.iter().filter_map(|(at, tokens)| {
+        let row = rows.get(*at)?;
+        let comparable = !row.text.as_ref().is_some_and(|text| text.media);
+        let reported = row
+            .input_tokens
+            .filter(|reported| *reported > 0 && comparable)?;
+        Some(relative(*tokens as f64, reported as f64))
+    });
+    tokenizer.calibration_error = mean(errors);
+    match tokenizer.calibration_error {
+        None => findings.push(
+            "no server reported a prompt length: prompts are counted with the recipe's tokenizer, \
+             unchecked"
+                .to_owned(),
+        ),
+        Some(error) if error > VOCABULARY_ERROR_MAX => findings.push(format!(
+            "the recipe's tokenizer and reported usage differ by {:.1} % in the mean; are \
+             tokenizer and chat template the server's?",
+            100.0 * error
+        )),
+        Some(_) => {}
+    }
+    if let Some(why) = &filled.why {
+        findings.push(format!(
+            "{} prompts could not be read with the recipe's tokenizer and template, and are cut at \
+             calibrated bytes: {why}",
+            filled.unread
+        ));
+    }
+    let mut counted = 0;
+    for (at, tokens) in &filled.counted {
+        if let Some(row) = rows
+            .get_mut(*at)
+            .filter(|row| row.input_tokens.is_none() && !row.refused())
+        {
+            row.input_tokens = i64::try_from(*tokens).ok();
+            counted += 1;
         }
     }
-    progress.clear();
-    drop(index);
-    let mut salted = 0;
-    for (at, hashed) in filled {
-        if let Some(row) = ingested.rows.get_mut(at) {
-            row.full_blocks = hashed.full.min(hashed.blocks.len());
-            row.blocks = hashed.blocks;
-            row.block_tokens = Some(block_tokens);
-            salted += usize::from(hashed.salted);
-        }
-    }
-    Ok(salted)
-}
-
-fn text_index(rows: &[Row]) -> HashMap<&str, usize> {
-    let with_text = rows
-        .iter()
-        .enumerate()
-        .filter(|(_, row)| row.text.is_some());
-    with_text
-        .map(|(at, row)| (row.exchange_id.as_str(), at))
-        .collect()
-}
-
-fn prompt(exchange: &Exchange) -> Option<Prompt> {
-    let body = serde_json::from_slice(&reading::plain_body(exchange)?).ok()?;
-    Some(Prompt {
-        rendered: reading::render(Dialect::from_name(&exchange.dialect), &body)?,
-        cache_salt: reading::cache_salt(&body).map(str::to_owned),
-    })
+    counted
 }

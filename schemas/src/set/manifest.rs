@@ -115,12 +115,33 @@ pub struct Chains {
 pub struct Tokenizer {
     /// `bytes:4` for the engine stub's, `calibrated` for a ratio fitted to reported usage,
     /// `assumed` where no length was reported, `trace` when lengths and blocks come from an
-    /// imported trace.
+    /// imported trace, `huggingface` or `tiktoken` for a vocabulary that the recipe names.
     pub name: String,
-    /// Bytes of a token, for all but `trace`.
+    /// Bytes of a token, for all but `trace` and vocabularies.
     pub bytes_per_token: Option<f64>,
     /// Mean absolute relative error of the tokenizer against reported usage.
     pub calibration_error: Option<f64>,
+    /// Digest of the vocabulary's file.
+    #[serde(default)]
+    pub digest: Option<String>,
+    /// Digest of the chat template.
+    #[serde(default)]
+    pub template_digest: Option<String>,
+    /// The fit for each model, of `calibrated`.
+    #[serde(default)]
+    pub by_model: BTreeMap<String, Calibration>,
+}
+
+/// A ratio that was fitted to the reported usage of one model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Calibration {
+    /// Bytes of a token.
+    pub bytes_per_token: Option<f64>,
+    /// Mean absolute relative error that is left.
+    pub error: Option<f64>,
+    /// Prompts whose length was reported.
+    pub prompts: u64,
 }
 
 /// What the numbers in a set mean: every field here is a bug in a peer that left it out.

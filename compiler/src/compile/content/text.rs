@@ -14,9 +14,11 @@ use crate::recipe::{ContentKind, Recipe};
 use crate::talk::Progress;
 use crate::{parallel, source};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use truetape_fidelity::tokens;
 use truetape_schemas::capture::Exchange;
+use truetape_schemas::capture::blob::Blobs;
 use truetape_schemas::set::{ContentKind as PartKind, Turn};
 use truetape_schemas::wire::Dialect;
 
@@ -63,8 +65,18 @@ impl<'a> Maker<'a> {
                 continue;
             };
             progress.show(&format!("{}: content", path.display()));
+            let mut blobs = Blobs::default();
             for batch in parallel::ahead(source::open(path)?.0)? {
-                let made = self.batch(arranged, &index, position, &mut batch??, threads)?;
+                let mut batch = batch??;
+                if self.synthetic.is_none() {
+                    // Each is kept in one row of its segment, the first that has it.
+                    batch.iter().for_each(|exchange| blobs.remember(exchange));
+                }
+                let place = Place {
+                    position,
+                    blobs: &blobs,
+                };
+                let made = self.batch(arranged, &index, &place, &mut batch, threads)?;
                 for made in made.into_iter().flatten() {
                     notes.merge(made.notes);
                     put(made.turn, made.prompt, parts, prompts);
@@ -90,7 +102,7 @@ impl<'a> Maker<'a> {
         &self,
         arranged: &Arranged,
         index: &HashMap<String, usize>,
-        position: u32,
+        place: &Place<'_>,
         batch: &mut [Exchange],
         threads: usize,
     ) -> Result<Vec<Option<Made>>, Error> {
@@ -98,17 +110,20 @@ impl<'a> Maker<'a> {
             let at = *index.get(exchange.exchange_id.as_str())?;
             let turn = arranged.turns.get(at)?;
             let row = self.ingested.rows.get(*arranged.rows.get(at)?)?;
-            (row.segment == position)
-                .then(|| self.make(at, turn, exchange))
+            (row.segment == place.position)
+                .then(|| self.make(at, turn, exchange, place.blobs))
                 .flatten()
         })
     }
 
-    fn make(&self, at: usize, turn: &Turn, exchange: &Exchange) -> Option<Made> {
-        let body = reading::plain_body(exchange)?;
+    fn make(&self, at: usize, turn: &Turn, exchange: &Exchange, blobs: &Blobs) -> Option<Made> {
+        let mut notes = Notes::default();
+        let body = match &self.synthetic {
+            Some(_) => reading::plain_body(exchange)?,
+            None => whole_body(exchange, blobs, &mut notes)?,
+        };
         let body = body.as_ref();
         let dialect = Dialect::from_name(&exchange.dialect);
-        let mut notes = Notes::default();
         let mut prompt = match &self.synthetic {
             Some(synthetic) => {
                 let body: Map<String, Value> = serde_json::from_slice(body).ok()?;
@@ -135,6 +150,31 @@ impl<'a> Maker<'a> {
             notes,
         })
     }
+}
+
+/// Where a batch is from.
+struct Place<'a> {
+    position: u32,
+    blobs: &'a Blobs,
+}
+
+/// The body as production sent it, with the images in it.
+fn whole_body<'a>(
+    exchange: &'a Exchange,
+    blobs: &Blobs,
+    notes: &mut Notes,
+) -> Option<Cow<'a, [u8]>> {
+    if exchange.request_blobs.is_none() {
+        return reading::plain_body(exchange);
+    }
+    let whole = blobs.request_body(exchange);
+    if whole.is_none() {
+        notes.count(
+            "images or sounds were not kept (`truetape record --blobs keep` keeps them): references \
+             stand in their place, which the target may refuse",
+        );
+    }
+    whole.or_else(|| reading::plain_body(exchange))
 }
 
 fn index(arranged: &Arranged) -> HashMap<String, usize> {

@@ -36,7 +36,8 @@ impl Sums {
     fn add(&mut self, row: &Row, link: &Link, rows: &[Row]) {
         let chains = &mut self.chains;
         let tokens = tokens(row);
-        let parent = link.parent.and_then(|parent| rows.get(parent));
+        // The same prompt again holds more of itself than of its parent.
+        let parent = link.beside.or(link.parent).and_then(|at| rows.get(at));
         chains.turns += 1;
         if brings_history(row) || parent.is_some() {
             chains.history_turns += 1;

@@ -82,8 +82,8 @@ impl PromptChains {
 
     /// The row whose prompt `row` sends again, right after it.
     ///
-    /// A loop around a model whose tools are not in the prompt looks like this, and so does a user
-    /// who asks again. Short prompts are told by what was said before, as above.
+    /// A loop around a model whose tools are not in the prompt looks like this: what the model says
+    /// is a call, not words. Short prompts are told by what was said before, as above.
     pub(super) fn repeated(&self, row: &Row, rows: &[Row], said: &Said) -> Option<usize> {
         let text = row.text.as_ref()?;
         let prompt = text.prompt.as_ref()?;
@@ -94,6 +94,11 @@ impl PromptChains {
         }
         let latest = *candidates.last()? as usize;
         let other = rows.get(latest)?;
+        let answer = other.text.as_ref().and_then(|text| text.answer);
+        if answer.is_some_and(|answer| answer.first.is_some()) {
+            // Who got an answer in words has no reason to ask again: this is somebody else.
+            return None;
+        }
         let gap = row
             .arrival
             .saturating_sub(other.end().unwrap_or(other.arrival));
