@@ -3,6 +3,7 @@
 use super::account::Account;
 use super::reading;
 use super::row::{Name, Names, Row, row};
+use super::sessionize;
 use crate::error::Error;
 use crate::parallel;
 use crate::source::{self, Footers, Segments};
@@ -14,6 +15,7 @@ use truetape_schemas::set::manifest::{Source, Stage};
 use truetape_schemas::wire::Dialect;
 
 mod canonical;
+mod clocks;
 
 /// What the captures hold.
 #[derive(Debug)]
@@ -91,6 +93,7 @@ pub(crate) fn ingest(captures: &[Segments], threads: usize) -> Result<Ingested, 
     let mut findings = footers.findings();
     leave_duplicates(&mut rows, &mut account);
     leave_replayed(&mut rows, &mut account, &mut findings);
+    findings.extend(clocks::align(&mut rows, &mut account));
     let is_inference = |(row, _): &Digested| {
         row.dialect != Dialect::Unknown || row.input_tokens.is_some() || row.output_tokens.is_some()
     };
@@ -120,16 +123,34 @@ fn secret(rows: &[Digested]) -> Secret {
     Secret(blake3::derive_key(SECRET_CONTEXT, digests.as_flattened()))
 }
 
-/// Two taps on one path, or a capture named twice, are not two requests.
+/// A capture named twice, or a row that a recorder wrote twice, is not two requests.
 fn leave_duplicates(rows: &mut Vec<Digested>, account: &mut Account) {
     let mut seen: HashSet<&str> = HashSet::with_capacity(rows.len());
+    let mut told: HashSet<Told<'_>> = HashSet::new();
     let first: Vec<bool> = rows
         .iter()
-        .map(|(row, _)| seen.insert(&row.exchange_id))
+        .map(|(row, _)| {
+            let again = told_of(row).is_some_and(|of_row| !told.insert(of_row));
+            seen.insert(&row.exchange_id) && !again
+        })
         .collect();
+    drop(told);
     drop(seen);
     let mut first = first.into_iter();
     account.keep(rows, "duplicate", |_| first.next().unwrap_or(true));
+}
+
+/// What two rows of one recorder cannot have in common: the microseconds in which an exchange began
+/// and ended, its connection, its prompt and its lengths.
+type Told<'a> = (&'a str, (i64, i64), i64, u64, [Option<i64>; 2]);
+
+/// None where a row does not say enough: two lines of a trace may well be equal.
+fn told_of(row: &Row) -> Option<Told<'_>> {
+    let times = (row.arrival, row.end_us?);
+    let (_, _, conn) = row.conn.as_ref()?;
+    let prompt = sessionize::full_chain(row)?;
+    let lengths = [row.input_tokens, row.output_tokens];
+    Some((&row.proxy_id, times, *conn, prompt, lengths))
 }
 
 /// Replayed traffic is not production; a capture of nothing else is what the user asked for.

@@ -37,6 +37,7 @@ mod said;
 mod state;
 
 pub(crate) use link::Link;
+pub(crate) use messages::{full_chain, step as chain_step};
 
 /// Share of requests with history whose parent may be missing before the user is told.
 const UNLINKED_SHARE_MAX: f64 = 0.10;

@@ -73,12 +73,12 @@ pub(super) struct MessageChains {
 }
 
 /// A step of a chain: it depends on every message before.
-pub(super) fn step(chain: u64, message: u64) -> u64 {
+pub(crate) fn step(chain: u64, message: u64) -> u64 {
     mix(chain ^ message).rotate_left(17) ^ mix(message)
 }
 
 /// The chain over all messages; none when only the system speaks, which ties nobody together.
-pub(super) fn full_chain(row: &Row) -> Option<u64> {
+pub(crate) fn full_chain(row: &Row) -> Option<u64> {
     let messages = &row.text.as_ref()?.messages;
     chain_of(messages, Reading::Full)
 }
