@@ -4,6 +4,7 @@ use truetape_schemas::capture::{Exchange, Outcome};
 
 mod blocks;
 mod changed;
+mod property;
 mod started;
 
 /// A chat request, in a few words: messages separated by `|`, the system's begin with `S`.
