@@ -143,21 +143,30 @@ impl MessageChains {
         }
     }
 
-    /// The row that `row` continues.
-    pub(super) fn parent(&self, row: &Row, rows: &[Row]) -> Option<Tie> {
-        let text = row.text.as_ref().filter(|_| row.is_chat())?;
-        let mut unsure = None;
-        for (seen, reading) in self.seen.iter().zip(Reading::ALL) {
-            let mut deepest = prefixes(&text.messages, reading).into_iter();
-            let found = deepest.find_map(|prefix| self.best(seen, reading, &prefix, row, rows));
-            match found {
-                // Another reading may know the answer that this one does not.
-                Some((tie, true)) => unsure = unsure.or(Some(tie)),
-                Some((tie, false)) => return Some(tie),
-                None => {}
-            }
+    /// The row that `row` continues, and whether its answer is another one than the message that
+    /// follows: other rules may know better then.
+    pub(super) fn parent(&self, row: &Row, rows: &[Row]) -> Option<(Tie, bool)> {
+        let full = self.read(Reading::Full, row, rows);
+        match full {
+            Some((_, false)) => full,
+            unsure => match self.read(Reading::Conversation, row, rows) {
+                sure @ Some((_, false)) => sure,
+                other => unsure.or(other),
+            },
         }
-        unsure
+    }
+
+    /// The same without ids, numbers and dates: only where nothing stricter tells.
+    pub(super) fn loose_parent(&self, row: &Row, rows: &[Row]) -> Option<Tie> {
+        self.read(Reading::Loose, row, rows).map(|(tie, _)| tie)
+    }
+
+    fn read(&self, reading: Reading, row: &Row, rows: &[Row]) -> Option<(Tie, bool)> {
+        let text = row.text.as_ref().filter(|_| row.is_chat())?;
+        let mut readings = self.seen.iter().zip(Reading::ALL);
+        let (seen, _) = readings.find(|(_, one)| *one == reading)?;
+        let mut deepest = prefixes(&text.messages, reading).into_iter();
+        deepest.find_map(|prefix| self.best(seen, reading, &prefix, row, rows))
     }
 
     /// The best of the rows whose whole list of messages is this prefix, and whether its answer is

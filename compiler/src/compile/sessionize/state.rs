@@ -138,10 +138,19 @@ impl<'a> State<'a> {
     /// The strongest tie to an earlier row.
     fn tie(&self, row: &Row) -> Option<Tie> {
         let root = |at: usize| self.roots.get(at).copied().unwrap_or(at);
-        self.by_response(row)
-            .or_else(|| self.messages.parent(row, self.rows))
+        if let Some(named) = self.by_response(row) {
+            return Some(named);
+        }
+        let history = self.messages.parent(row, self.rows);
+        let tie = |contradicted: bool| {
+            let (tie, other) = history?;
+            (other == contradicted).then_some(tie)
+        };
+        tie(false)
             .or_else(|| self.prompts.parent(row, self.rows, &self.said, root))
             .or_else(|| self.overlaps.parent(row, self.rows))
+            .or_else(|| self.messages.loose_parent(row, self.rows))
+            .or_else(|| tie(true))
             .or_else(|| self.blocks.parent(row, self.rows))
             .or_else(|| self.compacted(row))
             .or_else(|| self.previous_in_session(row))
