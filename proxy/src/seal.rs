@@ -268,7 +268,8 @@ impl Found {
 
 fn lose(ledger: &mut Ledger, reason: Loss, n: u64) {
     if n > 0 {
-        *ledger.dropped.entry(reason.name().to_owned()).or_default() += n;
+        let lost = ledger.dropped.entry(reason.name().to_owned()).or_default();
+        *lost = lost.saturating_add(n);
     }
 }
 

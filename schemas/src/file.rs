@@ -9,6 +9,7 @@ use arrow_array::RecordBatch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+mod contain;
 mod durable;
 mod format;
 pub mod key;

@@ -32,27 +32,31 @@ impl Ledger {
 
     /// Rows that a capture with this ledger holds.
     pub fn rows(&self) -> u64 {
-        self.recorded + self.degraded
+        self.recorded.saturating_add(self.degraded)
     }
 
-    /// The right-hand side of the balance.
+    /// The right-hand side of the balance. A ledger is read from files too, and one with absurd
+    /// counts must not stop the reader: sums end at the largest number.
     pub fn accounted(&self) -> u64 {
-        let excluded: u64 = self.excluded.values().sum();
-        let dropped: u64 = self.dropped.values().sum();
-        self.rows() + self.sampled_out + excluded + dropped
+        let reasons = self.excluded.values().chain(self.dropped.values());
+        reasons.copied().fold(
+            self.rows().saturating_add(self.sampled_out),
+            u64::saturating_add,
+        )
     }
 
     /// Adds the account of another segment.
     pub fn merge(&mut self, other: &Self) {
-        self.offered += other.offered;
-        self.recorded += other.recorded;
-        self.degraded += other.degraded;
-        self.sampled_out += other.sampled_out;
+        let add = |sum: &mut u64, n: u64| *sum = sum.saturating_add(n);
+        add(&mut self.offered, other.offered);
+        add(&mut self.recorded, other.recorded);
+        add(&mut self.degraded, other.degraded);
+        add(&mut self.sampled_out, other.sampled_out);
         for (reason, n) in &other.excluded {
-            *self.excluded.entry(reason.clone()).or_default() += n;
+            add(self.excluded.entry(reason.clone()).or_default(), *n);
         }
         for (reason, n) in &other.dropped {
-            *self.dropped.entry(reason.clone()).or_default() += n;
+            add(self.dropped.entry(reason.clone()).or_default(), *n);
         }
     }
 }

@@ -5,6 +5,8 @@
 use std::path::{Path, PathBuf};
 use truetape_proxy::spool;
 use truetape_schemas::capture::Exchange;
+use truetape_schemas::ledger::Ledger;
+use truetape_schemas::time::ClockAnchor;
 use truetape_schemas::wire::Dialect;
 
 fn root() -> PathBuf {
@@ -91,16 +93,26 @@ fn codings() -> Vec<Vec<u8>> {
     use flate2::Compression;
     use std::io::Write as _;
     let text = b"data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\n".repeat(8);
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), Compression::default());
-    gzip.write_all(&text).unwrap();
+    let zipped = |text: &[u8]| {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(text).unwrap();
+        gzip.finish().unwrap()
+    };
     let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), Compression::default());
     zlib.write_all(&text).unwrap();
     let packed = [
-        (0, gzip.finish().unwrap()),
+        (0, zipped(&text)),
         (1, zlib.finish().unwrap()),
         (3, zstd::encode_all(&text[..], 1).unwrap()),
         // A short brotli stream: one uncompressed meta-block, then the last, empty one.
         (2, [&[0x21, 0x2c, 0x00], &text[..6], &[0x03]].concat()),
+        // 2,000 events up to a flush, from the reference encoder: more than a buffer at once.
+        (
+            2,
+            b"\x8b\x27\x23\x00\xa4\x15\x40\x62\x74\xd4\x20\xaf\x15\x73\x8a\x2c\x03\x7c\x00\x36\x60\x00"
+                .to_vec(),
+        ),
+        (8, zipped(&zstd::encode_all(&text[..], 1).unwrap())),
         (6, text),
     ];
     packed
@@ -109,15 +121,34 @@ fn codings() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A spool with a row, as a killed process leaves it.
+/// A spool with a frame of each kind, as a killed process leaves it.
 fn a_spool() -> Vec<u8> {
+    let anchor = ClockAnchor {
+        wall_us: 1_700_000_000_000_000,
+        mono_us: 1,
+    };
+    let head = spool::head(&spool::Head {
+        opened: anchor,
+        terms: spool::Terms::default(),
+        tool_version: "0".to_owned(),
+    });
     let row = spool::row(Exchange {
         request_body: Some(b"{\"model\":\"m\"}".to_vec()),
+        response_body: Some(b"data: [DONE]\n\n".to_vec()),
         ..Exchange::default()
-    })
-    .unwrap();
+    });
+    let note = spool::note(&spool::Note {
+        ledger: Ledger {
+            offered: 3,
+            dropped: [("memory".to_owned(), 1)].into(),
+            ..Ledger::default()
+        },
+        anchor,
+        closed: false,
+    });
     let (mut pen, mut bytes) = spool::Pen::new(None).unwrap();
-    pen.write(&row, &mut bytes).unwrap();
-    pen.write(&row, &mut bytes).unwrap();
+    for frame in [head, row, note] {
+        pen.write(&frame.unwrap(), &mut bytes).unwrap();
+    }
     bytes
 }

@@ -99,6 +99,34 @@ fn a_torn_spool_becomes_a_segment_that_says_what_was_lost() {
 }
 
 #[test]
+fn a_ledger_of_absurd_counts_is_sealed_and_balances() {
+    let mut ledger = Ledger {
+        offered: u64::MAX,
+        sampled_out: 1,
+        ..Ledger::default()
+    };
+    for reason in ["bug", "disk", "memory"] {
+        ledger.dropped.insert(reason.to_owned(), u64::MAX);
+    }
+    let note = spool::note(&Note {
+        ledger,
+        anchor: anchor(),
+        closed: true,
+    });
+    // A frame that means nothing is one more lost to a bug.
+    let strange = Frame::whole(b"?".to_vec());
+    let directory = tempfile::tempdir().unwrap();
+    let parts = [head(), row(1), written(&[strange, note.unwrap()])];
+    let sealed = seal(&spool_of(directory.path(), &parts)).unwrap();
+    assert!(sealed.ledger.balances());
+    assert_eq!(
+        (sealed.ledger.offered, sealed.ledger.recorded),
+        (u64::MAX, 1)
+    );
+    assert_eq!(ids(&sealed.path.unwrap()), ["1"]);
+}
+
+#[test]
 fn a_crash_between_rename_and_removal_makes_no_row_twice() {
     let directory = tempfile::tempdir().unwrap();
     let parts = [head(), row(1), note(1, true)];

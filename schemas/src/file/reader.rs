@@ -1,5 +1,6 @@
 //! A file to rows, batch by batch.
 
+use super::contain::contained;
 use super::key::{self, Keyring, Lookup};
 use super::{Error, FORMAT_KEY, Row};
 use parquet::arrow::ProjectionMask;
@@ -27,7 +28,8 @@ const ENCRYPTED_MAGIC: &[u8; 4] = b"PARE";
 #[derive(Debug)]
 pub struct Reader<T: Row> {
     subject: String,
-    batches: ParquetRecordBatchReader,
+    /// None after an error: what it left behind is not read on.
+    batches: Option<ParquetRecordBatchReader>,
     footer: BTreeMap<String, String>,
     rows: u64,
     row: PhantomData<T>,
@@ -55,17 +57,15 @@ impl<T: Row> Reader<T> {
         let batch_rows = batch_rows(rows, sizes.fold(0, u64::saturating_add));
         let present: Vec<&str> = T::columns().iter().map(|column| column.name).collect();
         let mask = ProjectionMask::columns(builder.parquet_schema(), present);
-        let batches = builder
-            .with_projection(mask)
-            .with_batch_size(batch_rows)
-            .build()
-            .map_err(|cause| Error::Unreadable {
-                subject: subject.clone(),
-                cause: cause.to_string(),
-            })?;
+        let builder = builder.with_projection(mask).with_batch_size(batch_rows);
+        let batches = contained(|| builder.build().map_err(|cause| cause.to_string()));
+        let batches = batches.map_err(|cause| Error::Unreadable {
+            subject: subject.clone(),
+            cause,
+        })?;
         Ok(Self {
             subject,
-            batches,
+            batches: Some(batches),
             footer,
             rows,
             row: PhantomData,
@@ -84,7 +84,8 @@ impl<T: Row> Reader<T> {
 
     /// Reads all rows.
     pub fn read_all(self) -> Result<Vec<T>, Error> {
-        let mut rows = Vec::with_capacity(usize::try_from(self.rows).unwrap_or(0));
+        // As many as there are, and not as many as the footer says.
+        let mut rows = Vec::new();
         for batch in self {
             rows.extend(batch?);
         }
@@ -96,18 +97,29 @@ impl<T: Row> Iterator for Reader<T> {
     type Item = Result<Vec<T>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.batches.next()?;
-        let rows =
-            batch.map_err(|cause| cause.to_string()).and_then(|batch| {
-                match T::from_columns(&batch) {
-                    Some(rows) => Ok(rows),
-                    None => serde_arrow::from_record_batch(&batch).map_err(|e| e.to_string()),
-                }
-            });
-        Some(rows.map_err(|cause| Error::Unreadable {
-            subject: self.subject.clone(),
-            cause,
-        }))
+        let mut batches = self.batches.take()?;
+        let rows = contained(|| {
+            let Some(batch) = batches.next() else {
+                return Ok(None);
+            };
+            let batch = batch.map_err(|cause| cause.to_string())?;
+            let rows = match T::from_columns(&batch) {
+                Some(rows) => rows,
+                None => serde_arrow::from_record_batch(&batch).map_err(|e| e.to_string())?,
+            };
+            Ok(Some(rows))
+        });
+        match rows {
+            Ok(None) => None,
+            Ok(Some(rows)) => {
+                self.batches = Some(batches);
+                Some(Ok(rows))
+            }
+            Err(cause) => Some(Err(Error::Unreadable {
+                subject: self.subject.clone(),
+                cause,
+            })),
+        }
     }
 }
 
@@ -119,14 +131,22 @@ fn builder(path: &Path, keys: &Keyring) -> Result<ParquetRecordBatchReaderBuilde
         cause,
     };
     let mut file = File::open(path).map_err(|cause| Error::io(path, cause))?;
-    if !is_encrypted(&mut file).map_err(|cause| Error::io(path, cause))? {
-        return ParquetRecordBatchReaderBuilder::try_new(file)
-            .map_err(|cause| unreadable(cause.to_string()));
+    let encrypted = is_encrypted(&mut file).map_err(|cause| Error::io(path, cause))?;
+    // Our types are told by Parquet's own schema. The Arrow schema that the writer adds is not read:
+    // its decoder panics on what it does not know.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let open = |options| {
+        contained(|| {
+            ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
+                .map_err(|cause| cause.to_string())
+        })
+    };
+    if !encrypted {
+        return open(options).map_err(unreadable);
     }
     let lookup = Lookup::new(keys);
     let properties = lookup.decryption().map_err(unreadable)?;
-    let options = ArrowReaderOptions::new().with_file_decryption_properties(properties);
-    ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(|cause| {
+    open(options.with_file_decryption_properties(properties)).map_err(|cause| {
         match (lookup.missing(), lookup.found()) {
             (Some(key_id), _) => Error::NoKey {
                 subject: subject(),
@@ -136,7 +156,7 @@ fn builder(path: &Path, keys: &Keyring) -> Result<ParquetRecordBatchReaderBuilde
                 subject: subject(),
                 key_id,
             },
-            (None, None) => unreadable(cause.to_string()),
+            (None, None) => unreadable(cause),
         }
     })
 }

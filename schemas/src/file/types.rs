@@ -1,6 +1,7 @@
 //! What a reader of another make sees in a file.
 
 use super::Error;
+use super::contain::contained;
 use parquet::basic::{LogicalType, TimeUnit};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use std::collections::BTreeMap;
@@ -13,9 +14,10 @@ use std::path::Path;
 /// A column of structs is named once for each leaf, as in `headers.list.item.name`.
 pub fn types(path: &Path) -> Result<BTreeMap<String, String>, Error> {
     let file = File::open(path).map_err(|cause| Error::io(path, cause))?;
-    let reader = SerializedFileReader::new(file).map_err(|cause| Error::Unreadable {
+    let reader = contained(|| SerializedFileReader::new(file).map_err(|cause| cause.to_string()));
+    let reader = reader.map_err(|cause| Error::Unreadable {
         subject: path.display().to_string(),
-        cause: cause.to_string(),
+        cause,
     })?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let columns = schema.columns().iter().map(|column| {

@@ -62,6 +62,10 @@ impl Stage {
 
     /// Takes bytes, and gives what they add.
     pub(super) fn push(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        // Nothing adds nothing. Decoders of zstd take some such pushes in a row for a fault.
+        if bytes.is_empty() {
+            return Ok(Vec::new());
+        }
         let Some(bytes) = self.sniffed(bytes) else {
             return Ok(Vec::new());
         };
@@ -69,7 +73,10 @@ impl Stage {
             Self::Gzip(decoder) => through(decoder, &bytes)?,
             Self::Zlib(decoder) => through(decoder, &bytes)?,
             Self::Raw(decoder) => through(decoder, &bytes)?,
-            Self::Brotli(decoder) => through(decoder.as_mut(), &bytes)?,
+            Self::Brotli(decoder) => {
+                through(decoder.as_mut(), &bytes)?;
+                drain(decoder)?;
+            }
             Self::Zstd(decoder) => through(decoder, &bytes)?,
             Self::Deflate(..) => {}
         }
@@ -110,6 +117,19 @@ impl Stage {
             Self::Raw(DeflateDecoder::new(sink))
         };
         Some(known)
+    }
+}
+
+/// Has a decoder of brotli hand over all that it knows. It hands over one buffer when its input is
+/// used up, and keeps the rest for the next write: a frame that says more would be told late, and
+/// the end of a body that was cut not at all.
+fn drain(decoder: &mut DecompressorWriter<Sink>) -> io::Result<()> {
+    loop {
+        let before = decoder.get_ref().left;
+        let taken = decoder.write(&[])?;
+        if taken > 0 || decoder.get_ref().left == before {
+            return Ok(());
+        }
     }
 }
 

@@ -10,6 +10,9 @@ const BROTLI: [&str; 3] = [
     "03",
 ];
 
+/// A brotli stream of 2,000 times `data: 1\n\n`, up to a flush, from the reference encoder.
+const BROTLI_LONG: &str = "8b272300a415406274d420af15738a2c037c00366000";
+
 fn gzip(body: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(body).unwrap();
@@ -87,6 +90,44 @@ fn an_event_comes_out_with_the_frame_that_completes_it() {
         encoder.flush().unwrap();
         let frame = std::mem::take(encoder.get_mut());
         assert_eq!(&*decoder.push(&frame).unwrap(), event);
+    }
+}
+
+#[test]
+fn a_frame_that_says_much_says_all_of_it_at_once() {
+    let text = b"data: 1\n\n".repeat(2_000);
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(&text).unwrap();
+    encoder.flush().unwrap();
+    for (label, frame) in [("br", &unhex(BROTLI_LONG)), ("gzip", encoder.get_ref())] {
+        assert_eq!(
+            decode(Some(label), frame).unwrap().len(),
+            text.len(),
+            "{label}"
+        );
+        assert_eq!(in_pieces(label, frame, 1).unwrap(), text, "{label}");
+    }
+}
+
+#[test]
+fn pushes_of_nothing_change_nothing() {
+    let packed = [
+        ("gzip", gzip(b"abc")),
+        ("deflate", zlib(b"abc")),
+        ("zstd", zstd(b"abc")),
+        ("zstd, gzip", gzip(&zstd(b"abc"))),
+        ("br", unhex(&BROTLI.concat())),
+    ];
+    for (label, packed) in packed {
+        let mut decoder = Decoder::new(Some(label)).unwrap();
+        let mut out = Vec::new();
+        for piece in packed.chunks(3) {
+            out.extend_from_slice(&decoder.push(piece).unwrap());
+            for _ in 0..100 {
+                assert_eq!(decoder.push(b"").unwrap().len(), 0, "{label}");
+            }
+        }
+        assert_eq!(out, &*decode(Some(label), &packed).unwrap(), "{label}");
     }
 }
 

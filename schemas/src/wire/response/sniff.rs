@@ -27,6 +27,8 @@ pub(super) struct Sniffer {
     is_events_by_type: bool,
     /// The dialect streams lines of JSON, and no one said that this is one document.
     is_lines: bool,
+    /// Its byte order mark was passed over: a second one is not another.
+    is_past_bom: bool,
     /// The body so far, from its first byte that is neither white space nor byte order mark.
     start: Vec<u8>,
 }
@@ -40,6 +42,7 @@ impl Sniffer {
         Self {
             is_events_by_type: is("text/event-stream"),
             is_lines: streams_lines && !is("application/json"),
+            is_past_bom: false,
             start: Vec::new(),
         }
     }
@@ -48,8 +51,14 @@ impl Sniffer {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Option<(Kind, Vec<u8>)> {
         self.start.extend_from_slice(bytes);
         // Keep-alive blanks may go on for long, and mean nothing in either kind of body.
-        let start = self.start.trim_ascii_start();
-        let start = start.strip_prefix(BOM).unwrap_or(start).trim_ascii_start();
+        let mut start = self.start.trim_ascii_start();
+        // Once for the body and not once for each push, or how it was cut would tell.
+        if !self.is_past_bom
+            && let Some(rest) = start.strip_prefix(BOM)
+        {
+            self.is_past_bom = true;
+            start = rest.trim_ascii_start();
+        }
         self.start = start.to_vec();
         let kind = self.kind()?;
         Some((kind, std::mem::take(&mut self.start)))
@@ -66,7 +75,7 @@ impl Sniffer {
         match start.first()? {
             b'{' if self.is_lines => Some(Kind::Lines),
             b'{' | b'[' => Some(Kind::Json),
-            _ if is_begun(BOM) => None,
+            _ if !self.is_past_bom && is_begun(BOM) => None,
             _ if self.is_events_by_type => Some(Kind::Events),
             _ if FIELDS.iter().any(|field| start.starts_with(field)) => Some(Kind::Events),
             _ if FIELDS.iter().any(|field| is_begun(field)) => None,

@@ -81,6 +81,35 @@ fn an_event_that_cannot_be_read_is_said() {
 }
 
 #[test]
+fn a_second_byte_order_mark_is_none_however_it_is_cut() {
+    const BOM: &str = "\u{feff}";
+    let read = |dialect, content_type, body: &str, piece| {
+        let mut reader = ResponseReader::new(dialect, 200, content_type, None);
+        for piece in body.as_bytes().chunks(piece) {
+            reader.push(1, piece);
+        }
+        reader.finish(BodyEnd::Clean)
+    };
+    for (dialect, content_type) in [
+        (Dialect::OllamaChat, EVENTS),
+        (Dialect::OpenaiChat, EVENTS),
+        (Dialect::OpenaiChat, None),
+    ] {
+        for body in [
+            format!("\n{BOM}\n\n{BOM}\n"),
+            format!("{BOM}{BOM}data: [DONE]\n\n"),
+            format!("{BOM} {BOM}{{}}"),
+        ] {
+            let whole = read(dialect, content_type, &body, body.len());
+            for piece in 1..body.len() {
+                let cut = read(dialect, content_type, &body, piece);
+                assert_eq!(cut, whole, "{dialect:?} {body:?} cut every {piece} bytes");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_token_with_half_a_character_is_still_a_token() {
     let push = "data: {\"choices\":[{\"delta\":{\"content\":\"\\ud83c\"},\"logprobs\":{\"content\":\
                 [{\"logprob\":-Infinity}]}}]}\n\n";
