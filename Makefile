@@ -23,6 +23,14 @@ cases: ## Run the acceptance cases (TRUETAPE_CASES, default ../shared/cases), a 
 differential: ## Play every exchange with the proxy and without, a line an exchange.
 	$(CARGO) test --locked --test differential -- --nocapture
 
+.PHONY: fuzz
+fuzz: ## Fuzz a reader for ten minutes: TARGET=sse, dialects, codings, spool or capture (needs cargo-fuzz).
+	TRUETAPE_SEEDS=$(CURDIR)/target/fuzz/seeds $(CARGO) test --locked --test fuzz
+	mkdir -p target/fuzz/corpus/$(TARGET)
+	cd tests/fuzz && $(CARGO) fuzz run --fuzz-dir . --target-dir $(CURDIR)/target/fuzz --sanitizer none $(TARGET) \
+	  $(CURDIR)/target/fuzz/corpus/$(TARGET) $(CURDIR)/target/fuzz/seeds/$(TARGET) -- \
+	  -artifact_prefix=$(CURDIR)/target/fuzz/found-$(TARGET)- -max_total_time=600 -max_len=65536 $(ARGS)
+
 .PHONY: fmt
 fmt: ## Format the code.
 	$(CARGO) fmt --all

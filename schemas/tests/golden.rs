@@ -276,6 +276,22 @@ fn a_nullable_column_that_an_older_file_lacks_is_null() {
 }
 
 #[test]
+fn a_damaged_arrow_schema_costs_nothing() {
+    let mut bytes = std::fs::read(testdata("capture-v1.parquet")).unwrap();
+    let key = b"ARROW:schema";
+    // Its value, in base64, comes behind the key and a few bytes of framing.
+    const FRAMING_BYTES_MAX: usize = 8;
+    let found = bytes.windows(key.len()).position(|part| part == key);
+    let value = found.unwrap() + key.len() + FRAMING_BYTES_MAX;
+    bytes[value..value + 400].fill(b'A');
+    let dir = tempfile::tempdir().unwrap();
+    let damaged = dir.path().join("damaged.parquet");
+    std::fs::write(&damaged, bytes).unwrap();
+    let rows = |path: &Path| Reader::<Exchange>::open(path).unwrap().read_all().unwrap();
+    assert_eq!(rows(&damaged), rows(&testdata("capture-v1.parquet")));
+}
+
+#[test]
 fn a_torn_or_foreign_file_is_an_error_and_not_a_panic() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("whole.parquet");

@@ -7,8 +7,8 @@ const BROKE_OFF: &str = "its decoder broke off; the file is damaged or hostile";
 
 /// Runs a decoder: where it panics, the file cannot be read.
 ///
-/// Parquet and Arrow check less than they assume: a footer whose Arrow schema names an integer of
-/// 524,352 bits panics. What a panic leaves behind must not be used again.
+/// That of Parquet checks less than it assumes: a column chunk of a negative length panics, and so
+/// do values in an encoding that has no decoder. What a panic leaves behind must not be used again.
 pub(super) fn contained<T>(decode: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err(BROKE_OFF.to_owned()))
 }

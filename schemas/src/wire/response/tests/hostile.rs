@@ -81,7 +81,7 @@ fn an_event_that_cannot_be_read_is_said() {
 }
 
 #[test]
-fn a_second_byte_order_mark_is_none_however_it_is_cut() {
+fn where_a_second_byte_order_mark_is_cut_does_not_matter() {
     const BOM: &str = "\u{feff}";
     let read = |dialect, content_type, body: &str, piece| {
         let mut reader = ResponseReader::new(dialect, 200, content_type, None);
