@@ -131,6 +131,7 @@ fn a_spool() -> Vec<u8> {
         opened: anchor,
         terms: spool::Terms::default(),
         tool_version: "0".to_owned(),
+        columns: spool::columns().to_vec(),
     });
     let row = spool::row(Exchange {
         request_body: Some(b"{\"model\":\"m\"}".to_vec()),
