@@ -61,6 +61,9 @@ pub struct ProfileArgs {
     /// How to print.
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
+    /// Write a page of HTML there as well, with charts; it opens from a file, without a network.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Cache sizes of the hit curve, in blocks.
     #[arg(long, value_delimiter = ',')]
     pub capacity_blocks: Vec<usize>,

@@ -68,8 +68,8 @@ pub fn of(a: &str, b: &str, in_store: Option<&Path>) -> Result<Diff, Error> {
         threads: parallel::default_threads(),
     };
     let read = |reference: &str| -> Result<Population, Error> {
-        let (population, _) = profile::population(&[reference.to_owned()], in_store, &options)?;
-        Ok(population)
+        let seen = profile::population(&[reference.to_owned()], in_store, &options)?;
+        Ok(seen.population)
     };
     let (one, other) = (read(a)?, read(b)?);
     let sets = match (subject(a, in_store)?, subject(b, in_store)?) {

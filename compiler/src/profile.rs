@@ -1,4 +1,4 @@
-//! The verb `profile`: what a population of turns is made of.
+//! The verb `profile`: what a population of turns is made of, on a terminal, as JSON, as a page.
 
 use crate::cli::ProfileArgs;
 use crate::error::Error;
@@ -10,13 +10,17 @@ use std::path::Path;
 use truetape_fidelity::latency::instant_us;
 use truetape_fidelity::mix::MixSet;
 use truetape_fidelity::population::{Population, PopulationTurn};
+use truetape_fidelity::profile::portrait::{Mix, Portrait, Shape};
 use truetape_fidelity::profile::{Options, Profile, profile};
 use truetape_fidelity::render;
 use truetape_schemas::blame::Answer;
 use truetape_schemas::capture::Outcome;
+use truetape_schemas::file::write_atomically;
 use truetape_schemas::run::{self, Dispatch};
 use truetape_schemas::set::manifest::Stage;
 use truetape_schemas::set::store;
+
+mod mix;
 
 /// Points of the hit curve when nobody says where: powers of two over what the source holds.
 const CAPACITIES_DEFAULT: usize = 8;
@@ -34,32 +38,53 @@ pub struct ProfileOptions {
     pub threads: usize,
 }
 
+/// A population with what no measure says about it.
+pub(crate) struct Seen {
+    pub(crate) population: Population,
+    pub(crate) mix: Mix,
+    pub(crate) findings: Vec<String>,
+}
+
 /// Profiles captures (several are one population), a set, or a run.
 pub fn of(
     references: &[String],
     in_store: Option<&Path>,
     options: &ProfileOptions,
 ) -> Result<(Profile, Vec<String>), Error> {
-    let (population, findings) = population(references, in_store, options)?;
+    let seen = population(references, in_store, options)?;
+    Ok((measured(&seen.population, options), seen.findings))
+}
+
+/// The same with the shape of its distributions and its mix.
+pub fn portrait(
+    references: &[String],
+    in_store: Option<&Path>,
+    options: &ProfileOptions,
+) -> Result<Portrait, Error> {
+    let seen = population(references, in_store, options)?;
+    Ok(Portrait {
+        profile: measured(&seen.population, options),
+        shape: Shape::of(&seen.population),
+        mix: seen.mix,
+        findings: seen.findings,
+    })
+}
+
+fn measured(population: &Population, options: &ProfileOptions) -> Profile {
     let defaults = Options::default();
     let windows_s = match options.windows_s.as_slice() {
         [] => defaults.windows_s,
         windows => windows.to_vec(),
     };
     let capacities_blocks = match options.capacities_blocks.as_slice() {
-        [] => capacities(&population),
+        [] => capacities(population),
         capacities => capacities.to_vec(),
     };
-    Ok((
-        profile(
-            &population,
-            &Options {
-                capacities_blocks,
-                windows_s,
-            },
-        ),
-        findings,
-    ))
+    let options = Options {
+        capacities_blocks,
+        windows_s,
+    };
+    profile(population, &options)
 }
 
 /// Powers of two, the largest of which holds every block.
@@ -79,7 +104,7 @@ pub(crate) fn population(
     references: &[String],
     in_store: Option<&Path>,
     options: &ProfileOptions,
-) -> Result<(Population, Vec<String>), Error> {
+) -> Result<Seen, Error> {
     let mut captures: Vec<Segments> = Vec::new();
     let alone = references.len() == 1;
     for reference in references {
@@ -100,7 +125,11 @@ pub(crate) fn population(
     let prepared = compile::prepare(&captures, &recipe, options.threads)?;
     let mut findings = prepared.findings();
     findings.extend(left_out(&prepared.ingested.stage));
-    Ok((prepared.population, findings))
+    Ok(Seen {
+        mix: mix::of_rows(&prepared),
+        population: prepared.population,
+        findings,
+    })
 }
 
 /// What a capture holds and a profile does not count.
@@ -120,18 +149,19 @@ fn left_out(stage: &Stage) -> Option<String> {
     })
 }
 
-fn of_set(dir: &Path) -> Result<(Population, Vec<String>), Error> {
+fn of_set(dir: &Path) -> Result<Seen, Error> {
     let manifest = store::manifest(dir)?;
     let turns = store::turns(dir)?;
     let clock = manifest.semantics.clock_resolution_us;
-    Ok((
-        Population::of_turns(&turns, manifest.block_tokens, clock),
-        manifest.findings,
-    ))
+    Ok(Seen {
+        population: Population::of_turns(&turns, manifest.block_tokens, clock),
+        mix: mix::of_turns(&turns),
+        findings: manifest.findings,
+    })
 }
 
 /// A run knows when and how long; what the prompts shared is in its set.
-fn of_run(dir: &Path) -> Result<(Population, Vec<String>), Error> {
+fn of_run(dir: &Path) -> Result<Seen, Error> {
     let account = run::open(dir)?;
     let dispatches = run::dispatches(dir)?;
     let mut sessions: std::collections::HashMap<&str, u32> = std::collections::HashMap::new();
@@ -149,7 +179,11 @@ fn of_run(dir: &Path) -> Result<(Population, Vec<String>), Error> {
         block_tokens: None,
         clock_resolution_us: None,
     };
-    Ok((population, account.findings))
+    Ok(Seen {
+        population,
+        mix: mix::of_dispatches(&dispatches),
+        findings: account.findings,
+    })
 }
 
 fn turn(dispatch: &Dispatch, session: u32) -> Option<PopulationTurn> {
@@ -175,12 +209,17 @@ pub fn run(args: ProfileArgs) -> Result<Answer, Error> {
         block_tokens: args.block_tokens,
         threads: args.threads.unwrap_or_else(parallel::default_threads),
     };
-    let (profile, findings) = of(&args.paths, args.store.as_deref(), &options)?;
-    match args.format {
-        OutputFormat::Json => talk::json(&profile)?,
-        OutputFormat::Text => talk::data(&render::profile_terminal(&profile))?,
+    let portrait = portrait(&args.paths, args.store.as_deref(), &options)?;
+    if let Some(path) = &args.html {
+        let page = render::portrait_html(&args.paths.join(", "), &portrait);
+        write_atomically(path, page.as_bytes())?;
+        talk::say(&format!("page: {}", path.display()));
     }
-    for finding in findings {
+    match args.format {
+        OutputFormat::Json => talk::json(&portrait)?,
+        OutputFormat::Text => talk::data(&render::portrait_terminal(&portrait))?,
+    }
+    for finding in &portrait.findings {
         talk::say(&format!("note: {finding}"));
     }
     Ok(Answer::Yes)

@@ -9,6 +9,7 @@ use crate::population::Population;
 use serde::{Deserialize, Serialize};
 
 pub mod lengths;
+pub mod portrait;
 pub mod prefix;
 pub mod sessions;
 

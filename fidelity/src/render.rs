@@ -5,11 +5,15 @@
 //! first. JSON is the report itself.
 
 use crate::profile::Profile;
+use crate::profile::portrait::Portrait;
 use truetape_schemas::report::{Dimension, Report};
 
 mod markdown;
+mod page;
 mod plot;
+mod portrait;
 mod profile;
+mod svg;
 mod terminal;
 mod words;
 
@@ -26,6 +30,16 @@ pub fn markdown(report: &Report) -> String {
 /// Renders a profile for a terminal.
 pub fn profile_terminal(profile: &Profile) -> String {
     profile::terminal(profile)
+}
+
+/// Renders a portrait for a terminal: its profile, its shapes, its mix.
+pub fn portrait_terminal(portrait: &Portrait) -> String {
+    portrait::terminal(portrait)
+}
+
+/// Renders a portrait as one page of HTML that opens from a file, without a network.
+pub fn portrait_html(title: &str, portrait: &Portrait) -> String {
+    page::html(title, portrait)
 }
 
 /// A deviation in words: `-3.1 %`, `+0.40 pp`, `x1.16`.

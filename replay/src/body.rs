@@ -142,6 +142,8 @@ impl Library {
         let head = inner(head.iter().map(|(name, json)| (*name, json.as_str())));
         let (opening, joiner, tail) = match Dialect::from_name(&turn.dialect) {
             Dialect::OpenaiCompletions => ("\"prompt\":\"", "", "\"}"),
+            Dialect::SglangGenerate => ("\"text\":\"", "", "\"}"),
+            Dialect::OpenaiResponses => ("\"input\":[", ",", "]}"),
             _ => ("\"messages\":[", ",", "]}"),
         };
         let rest = template.map(|template| template.rest);

@@ -24,3 +24,19 @@ pub(super) fn log_bar(value: f64, max: f64) -> String {
         bar(value.ln() / max.ln())
     }
 }
+
+/// Heights of a mark, from the lowest that can be seen.
+const HEIGHTS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+
+/// A line of marks, one for each count, as high as its share of the largest; none is a blank.
+pub(super) fn spark(counts: &[u64]) -> String {
+    let most = counts.iter().max().copied().unwrap_or(0).max(1);
+    let mark = |count: &u64| {
+        let height = (*count as f64 / most as f64 * (HEIGHTS.len() - 1) as f64).round() as usize;
+        match count {
+            0 => " ",
+            _ => HEIGHTS.get(height).copied().unwrap_or(" "),
+        }
+    };
+    counts.iter().map(mark).collect()
+}

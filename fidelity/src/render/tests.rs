@@ -126,3 +126,79 @@ fn an_empty_report_and_an_empty_profile_render() {
     assert!(markdown(&report).contains("**UNKNOWN**"));
     assert!(profile_terminal(&profile(&nothing, &Options::default())).contains("0 turns"));
 }
+
+fn portrait() -> Portrait {
+    let population = small(100);
+    let options = Options {
+        capacities_blocks: vec![16, 64, 256],
+        ..Options::default()
+    };
+    let mut portrait = Portrait {
+        profile: profile(&population, &options),
+        shape: crate::profile::portrait::Shape::of(&population),
+        findings: vec!["a <finding> & more".to_owned()],
+        ..Portrait::default()
+    };
+    portrait.mix.models = [("<img src=x>".to_owned(), 240)].into();
+    portrait
+}
+
+#[test]
+fn a_portrait_shows_shapes_and_mix_under_the_profile() {
+    let portrait = portrait();
+    let text = portrait_terminal(&portrait);
+    assert!(text.starts_with(&profile_terminal(&portrait.profile)));
+    assert!(
+        text.contains("prompt tokens           64 █ 128, doubling"),
+        "{text}"
+    );
+    assert!(
+        text.contains("models                  <img src=x> 100.0 %"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_page_needs_nothing_beside_it_and_takes_no_markup_from_traffic() {
+    let page = portrait_html("chat@v3", &portrait());
+    for forbidden in [
+        "http://",
+        "https://",
+        "<script",
+        "<link",
+        "<img",
+        "@import",
+        "url(",
+        "<finding>",
+    ] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    assert!(page.contains("prefers-color-scheme: dark"));
+    // Every chart has something to show, and every element is closed.
+    assert!(!page.contains("class=\"unknown\""));
+    for element in ["figure", "svg", "table", "div", "tr"] {
+        let open = page.matches(&format!("<{element}>")).count()
+            + page.matches(&format!("<{element} ")).count();
+        assert_eq!(
+            open,
+            page.matches(&format!("</{element}>")).count(),
+            "{element}"
+        );
+    }
+    assert_eq!(page, portrait_html("chat@v3", &portrait()));
+}
+
+#[test]
+fn a_portrait_as_json_has_the_keys_of_its_profile() {
+    let value = serde_json::to_value(portrait()).unwrap();
+    assert_eq!(
+        value.pointer("/input_tokens/p50"),
+        Some(&serde_json::json!(80.0))
+    );
+    assert_eq!(
+        value.pointer("/shape/input_tokens/0/from"),
+        Some(&serde_json::json!(64.0))
+    );
+    let back: Portrait = serde_json::from_value(value).unwrap();
+    assert_eq!(back, portrait());
+}

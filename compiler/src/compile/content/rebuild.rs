@@ -24,26 +24,40 @@ pub(super) struct Prompt {
 /// Puts a body together.
 pub(super) fn body(dialect: Dialect, prompt: &Prompt) -> Option<Value> {
     let mut body: Map<String, Value> = serde_json::from_slice(&prompt.template).ok()?;
-    match dialect {
-        Dialect::OpenaiChat | Dialect::OllamaChat | Dialect::AnthropicMessages => {
-            let messages = prompt
-                .pieces
-                .iter()
-                .map(|piece| serde_json::from_slice(&piece.body));
-            body.insert(
-                "messages".to_owned(),
-                Value::Array(messages.collect::<Result<_, _>>().ok()?),
-            );
-        }
-        Dialect::OpenaiCompletions => {
-            let bytes = prompt
-                .pieces
-                .iter()
-                .flat_map(|piece| piece.body.iter().copied());
-            let text = String::from_utf8(bytes.collect()).ok()?;
-            body.insert("prompt".to_owned(), Value::String(text));
-        }
-        _ => {}
+    if let Some(list) = list_field(dialect) {
+        let messages = prompt
+            .pieces
+            .iter()
+            .map(|piece| serde_json::from_slice(&piece.body));
+        body.insert(
+            list.to_owned(),
+            Value::Array(messages.collect::<Result<_, _>>().ok()?),
+        );
+    } else if let Some(text) = text_field(dialect) {
+        let bytes = prompt
+            .pieces
+            .iter()
+            .flat_map(|piece| piece.body.iter().copied());
+        let said = String::from_utf8(bytes.collect()).ok()?;
+        body.insert(text.to_owned(), Value::String(said));
     }
     Some(Value::Object(body))
+}
+
+/// Where a dialect has its messages.
+pub(super) fn list_field(dialect: Dialect) -> Option<&'static str> {
+    match dialect {
+        Dialect::OpenaiChat | Dialect::OllamaChat | Dialect::AnthropicMessages => Some("messages"),
+        Dialect::OpenaiResponses => Some("input"),
+        _ => None,
+    }
+}
+
+/// Where a dialect has its prompt, where that is one text.
+fn text_field(dialect: Dialect) -> Option<&'static str> {
+    match dialect {
+        Dialect::OpenaiCompletions => Some("prompt"),
+        Dialect::SglangGenerate => Some("text"),
+        _ => None,
+    }
 }

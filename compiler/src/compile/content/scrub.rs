@@ -14,11 +14,14 @@ const SHORT_BYTES: usize = 3;
 const ALPHABETS: [std::ops::RangeInclusive<u8>; 3] = [b'a'..=b'z', b'A'..=b'Z', b'0'..=b'9'];
 
 /// Keys whose values may be words of the protocol.
-const WORD_KEYS: [&str; 4] = ["type", "detail", "format", "ttl"];
+#[rustfmt::skip]
+const WORD_KEYS: [&str; 9] = [
+    "type", "detail", "format", "ttl", "media_type", "status", "effort", "summary", "verbosity",
+];
 
 /// Keys of the protocol and of JSON Schema.
 #[rustfmt::skip]
-const KEYWORDS: [&str; 52] = [
+const KEYWORDS: [&str; 73] = [
     "type", "function", "name", "description", "parameters", "properties", "required", "enum",
     "items", "additionalProperties", "strict", "anyOf", "oneOf", "allOf", "not", "default",
     "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
@@ -26,14 +29,23 @@ const KEYWORDS: [&str; 52] = [
     "json_schema", "schema", "examples", "$defs", "definitions", "$ref", "id", "index",
     "arguments", "input", "text", "image_url", "url", "detail", "content", "role", "tool_calls",
     "tool_call_id", "cache_control", "ttl", "input_audio", "data",
+    "input_schema", "tool_use_id", "source", "media_type", "is_error", "thinking", "signature",
+    "call_id", "output", "summary", "status", "annotations", "file_id", "file_data", "filename",
+    "encrypted_content", "refusal", "effort", "budget_tokens", "verbosity", "phase",
 ];
 
 /// Values of types and of choices that the protocol defines.
 #[rustfmt::skip]
-const WORDS: [&str; 24] = [
+const WORDS: [&str; 61] = [
     "object", "string", "number", "integer", "boolean", "array", "null", "function", "text",
     "image_url", "json_schema", "json_object", "auto", "none", "required", "ephemeral",
     "input_audio", "file", "low", "high", "wav", "mp3", "5m", "1h",
+    "tool_use", "tool_result", "image", "base64", "url", "document", "thinking",
+    "redacted_thinking", "input_text", "output_text", "input_image", "input_file", "message",
+    "function_call", "function_call_output", "reasoning", "summary_text", "reasoning_text",
+    "item_reference", "refusal", "completed", "incomplete", "in_progress", "any", "tool", "custom",
+    "enabled", "disabled", "adaptive", "minimal", "medium", "concise", "detailed", "image/png",
+    "image/jpeg", "image/webp", "application/pdf",
 ];
 
 /// Who can have said something.
@@ -63,6 +75,11 @@ impl Scrub<'_> {
             Value::Object(fields) => Value::Object(self.object(fields, false)),
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
+    }
+
+    /// Replaces the texts of a message's fields, and the names of those that no protocol has.
+    pub(super) fn fields(&self, fields: &Map<String, Value>) -> Map<String, Value> {
+        self.object(fields, false)
     }
 
     fn object(&self, fields: &Map<String, Value>, keys_are_names: bool) -> Map<String, Value> {
@@ -118,7 +135,13 @@ impl Scrub<'_> {
     /// Replaces a text by words, or by a name where it has no space.
     pub(super) fn text(&self, text: &str) -> String {
         if !text.contains(char::is_whitespace) {
-            return self.name(text);
+            // What kind of data it is stays; which, goes.
+            return match text.split_once(";base64,") {
+                Some((kind, data)) if is_data(kind) => {
+                    format!("{kind};base64,{}", self.name(data))
+                }
+                _ => self.name(text),
+            };
         }
         let seed = self.secret.hash(text.as_bytes());
         let mut words = String::new();
@@ -190,6 +213,12 @@ impl Scrub<'_> {
             }
         }
     }
+}
+
+/// Whether a text begins a `data:` URL of a type that the protocols know.
+fn is_data(kind: &str) -> bool {
+    let media = kind.strip_prefix("data:");
+    media.is_some_and(|media| WORDS.contains(&media))
 }
 
 /// Bytes of a text inside compact JSON, without its quotes.

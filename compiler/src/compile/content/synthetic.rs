@@ -10,22 +10,13 @@ use super::super::ingest::Secret;
 use super::Notes;
 use super::rebuild::{Piece, Prompt};
 use super::scrub::Scrub;
+use places::Fate;
 use serde_json::{Map, Value};
-use truetape_fidelity::tokens::{BYTES_PER_TOKEN, output_word};
 use truetape_schemas::set::ContentKind;
 use truetape_schemas::wire::Dialect;
 
-/// Fields that are carried over as they are: they shape the answer, and name nobody.
-#[rustfmt::skip]
-const KEPT: [&str; 21] = [
-    "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "min_tokens",
-    "temperature", "top_p", "top_k", "min_p", "n", "best_of", "seed", "ignore_eos",
-    "frequency_penalty", "presence_penalty", "repetition_penalty", "logprobs", "top_logprobs",
-    "parallel_tool_calls", "echo",
-];
-
-/// Fields that are carried over with their texts replaced.
-const SCRUBBED: [&str; 3] = ["tools", "functions", "response_format"];
+mod contents;
+mod places;
 
 /// Makes synthetic prompts.
 pub(super) struct Synthetic {
@@ -40,32 +31,32 @@ impl Synthetic {
         }
     }
 
-    /// Makes the new prompt of a body.
+    /// Makes the new prompt of a body; none for a dialect whose prompts nobody takes apart.
     pub(super) fn prompt(
         &self,
         dialect: Dialect,
         body: &Map<String, Value>,
         notes: &mut Notes,
     ) -> Option<Prompt> {
-        let template = self.template(body, notes);
+        let said = body.get(places::prompt_field(dialect)?)?;
         let tools = body.get("tools").map(Value::to_string).unwrap_or_default();
         let mut chain = self.step(0, tools.as_bytes());
-        let pieces = match dialect {
-            Dialect::OpenaiChat => {
-                let messages = body.get("messages")?.as_array()?;
-                messages
-                    .iter()
-                    .map(|message| self.message(&mut chain, message, notes))
-                    .collect()
+        let template = self.template(dialect, body, &mut chain, notes);
+        let pieces = match said {
+            Value::Array(messages) => messages
+                .iter()
+                .map(|message| self.message(&mut chain, dialect, message, notes))
+                .collect(),
+            // A text alone is what the user says.
+            Value::String(text) if dialect == Dialect::OpenaiResponses => {
+                let message = serde_json::json!({"role": "user", "content": text});
+                vec![self.message(&mut chain, dialect, &message, notes)]
             }
-            Dialect::OpenaiCompletions => {
-                let text = self.words(&mut chain, body.get("prompt")?.as_str()?);
-                vec![Piece {
-                    kind: ContentKind::Text,
-                    tokens: None,
-                    body: text.into_bytes(),
-                }]
-            }
+            Value::String(text) => vec![Piece {
+                kind: ContentKind::Text,
+                tokens: None,
+                body: self.words(&mut chain, text).into_bytes(),
+            }],
             _ => return None,
         };
         let template = Value::Object(template).to_string().into_bytes();
@@ -78,26 +69,37 @@ impl Synthetic {
         }
     }
 
-    fn template(&self, body: &Map<String, Value>, notes: &mut Notes) -> Map<String, Value> {
+    fn template(
+        &self,
+        dialect: Dialect,
+        body: &Map<String, Value>,
+        chain: &mut u64,
+        notes: &mut Notes,
+    ) -> Map<String, Value> {
         let mut template = Map::new();
         for (key, value) in body {
-            match key.as_str() {
-                "messages" | "prompt" => {}
-                kept if KEPT.contains(&kept) => {
-                    template.insert(key.clone(), value.clone());
+            let new = match places::fate(dialect, key) {
+                Fate::Prompt => None,
+                Fate::System if value.is_null() => Some(Value::Null),
+                Fate::System => {
+                    *chain = self.step(*chain, b"system");
+                    Some(self.content(chain, value, notes))
                 }
-                scrubbed if SCRUBBED.contains(&scrubbed) => {
-                    template.insert(key.clone(), self.scrub().value(value));
+                Fate::Kept => Some(value.clone()),
+                Fate::Scrubbed => Some(self.scrub().value(value)),
+                Fate::Choice => Some(self.choice(value)),
+                Fate::Settings => Some(settings(value)),
+                Fate::Salt => self.cache_salt(value),
+                Fate::Stop => {
+                    notes.count("stop strings are left out: synthetic text cannot meet them");
+                    None
                 }
-                "tool_choice" => {
-                    template.insert(key.clone(), self.tool_choice(value));
+                Fate::Dropped => {
+                    notes.count(format!("the field `{key}` is left out"));
+                    None
                 }
-                "cache_salt" => {
-                    template.extend(self.cache_salt(value).map(|salt| (key.clone(), salt)));
-                }
-                "stop" => notes.count("stop strings are left out: synthetic text cannot meet them"),
-                other => notes.count(format!("the field `{other}` is left out")),
-            }
+            };
+            template.extend(new.map(|new| (key.clone(), new)));
         }
         template
     }
@@ -109,15 +111,24 @@ impl Synthetic {
         Some(format!("{:016x}", secret.hash(salt.as_bytes())).into())
     }
 
-    fn tool_choice(&self, value: &Value) -> Value {
+    fn choice(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.scrub().choice(text)),
             _ => self.scrub().value(value),
         }
     }
 
-    fn message(&self, chain: &mut u64, message: &Value, notes: &mut Notes) -> Piece {
+    fn message(
+        &self,
+        chain: &mut u64,
+        dialect: Dialect,
+        message: &Value,
+        notes: &mut Notes,
+    ) -> Piece {
         let new = match message {
+            Value::Object(fields) if dialect == Dialect::OpenaiResponses => {
+                Value::Object(self.item(chain, fields, notes))
+            }
             Value::Object(fields) => Value::Object(self.fields(chain, fields, notes)),
             other => self.scrub().value(other),
         };
@@ -137,101 +148,18 @@ impl Synthetic {
     ) -> Map<String, Value> {
         let role = fields.get("role").and_then(Value::as_str).unwrap_or("user");
         *chain = self.step(*chain, role.as_bytes());
+        let mut new = self.scrub().fields(fields);
         // In the order in which a prompt is rendered, whatever the order of the fields.
-        let content = fields
-            .get("content")
-            .map(|content| self.content(chain, content, notes));
-        let calls = fields
-            .get("tool_calls")
-            .map(|calls| self.calls(chain, calls));
-        let mut new = Map::new();
-        for (key, value) in fields {
-            let value = match key.as_str() {
-                "role" => self.scrub().role(value),
-                "content" => content.clone().unwrap_or_default(),
-                "tool_calls" => calls.clone().unwrap_or_default(),
-                _ => self.scrub().value(value),
-            };
-            new.insert(key.clone(), value);
+        if let Some(role) = fields.get("role") {
+            new.insert("role".to_owned(), self.scrub().role(role));
+        }
+        if let Some(content) = fields.get("content") {
+            new.insert("content".to_owned(), self.content(chain, content, notes));
+        }
+        if let Some(calls) = fields.get("tool_calls") {
+            new.insert("tool_calls".to_owned(), self.calls(chain, calls));
         }
         new
-    }
-
-    fn content(&self, chain: &mut u64, content: &Value, notes: &mut Notes) -> Value {
-        match content {
-            Value::Null => Value::Null,
-            Value::String(text) => Value::String(self.words(chain, text)),
-            Value::Array(parts) => self.content_parts(chain, parts, notes),
-            other => Value::String(self.words(chain, &other.to_string())),
-        }
-    }
-
-    /// Text parts are rendered as one text, so they become one; other parts keep their size.
-    fn content_parts(&self, chain: &mut u64, parts: &[Value], notes: &mut Notes) -> Value {
-        let text_of = |part: &Value| match part {
-            Value::String(text) => Some(text.clone()),
-            _ => part.get("text").and_then(Value::as_str).map(str::to_owned),
-        };
-        let text: String = parts.iter().filter_map(text_of).collect();
-        let mut new = Vec::new();
-        if parts.iter().any(|part| text_of(part).is_some()) {
-            new.push(serde_json::json!({"type": "text", "text": self.words(chain, &text)}));
-        }
-        for part in parts.iter().filter(|part| text_of(part).is_none()) {
-            notes.count("content that is not text is replaced by nonsense of the same size");
-            *chain = self.step(*chain, part.to_string().as_bytes());
-            new.push(self.scrub().value(part));
-        }
-        Value::Array(new)
-    }
-
-    fn calls(&self, chain: &mut u64, calls: &Value) -> Value {
-        let Some(calls) = calls.as_array() else {
-            return self.scrub().value(calls);
-        };
-        calls.iter().map(|call| self.call(chain, call)).collect()
-    }
-
-    fn call(&self, chain: &mut u64, call: &Value) -> Value {
-        *chain = self.step(
-            *chain,
-            call.get("function").unwrap_or(call).to_string().as_bytes(),
-        );
-        let mut new = self.scrub().value(call);
-        let arguments = call
-            .pointer("/function/arguments")
-            .or_else(|| call.get("arguments"));
-        let replaced = match arguments {
-            Some(Value::String(text)) => Value::String(self.scrub().arguments(text)),
-            Some(other) => {
-                let text = self.scrub().arguments(&other.to_string());
-                serde_json::from_str(&text).unwrap_or_default()
-            }
-            None => return new,
-        };
-        let place = if call.pointer("/function/arguments").is_some() {
-            new.pointer_mut("/function/arguments")
-        } else {
-            new.get_mut("arguments")
-        };
-        if let Some(place) = place {
-            *place = replaced;
-        }
-        new
-    }
-
-    /// One word for each token of a text.
-    fn words(&self, chain: &mut u64, text: &str) -> String {
-        let mut words = String::with_capacity(text.len().next_multiple_of(BYTES_PER_TOKEN));
-        for token in text.as_bytes().chunks(BYTES_PER_TOKEN) {
-            let mut padded = [b' '; BYTES_PER_TOKEN];
-            for (to, from) in padded.iter_mut().zip(token) {
-                *to = *from;
-            }
-            *chain = self.step(*chain, &padded);
-            words.push_str(output_word(*chain, 0));
-        }
-        words
     }
 
     fn step(&self, chain: u64, bytes: &[u8]) -> u64 {
@@ -242,6 +170,15 @@ impl Synthetic {
         let (first, _) = digest.as_bytes().split_at(8);
         first.try_into().map_or(0, u64::from_le_bytes)
     }
+}
+
+/// The numbers and switches of an object.
+fn settings(value: &Value) -> Value {
+    let fields = value.as_object().into_iter().flatten();
+    let plain = fields.filter(|(_, value)| value.is_number() || value.is_boolean());
+    plain
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ impl<'a> Maker<'a> {
             },
         };
         if self.exact && !prompt.pieces.is_empty() {
-            count_pieces(&mut prompt.pieces);
+            count_pieces(dialect, &mut prompt.pieces);
             check(dialect, &prompt, turn, &mut notes);
         }
         Some(Made {
@@ -194,16 +194,15 @@ fn check(dialect: Dialect, prompt: &Prompt, turn: &Turn, notes: &mut Notes) {
 }
 
 /// Tokens of each piece, alone.
-fn count_pieces(pieces: &mut [Piece]) {
+fn count_pieces(dialect: Dialect, pieces: &mut [Piece]) {
+    let list = rebuild::list_field(dialect).unwrap_or("messages");
     let answer_header = tokens::count(&tokens::render_chat(&Value::Null));
     for piece in pieces {
         let rendered = match piece.kind {
             PartKind::Message => {
                 let message: Value = serde_json::from_slice(&piece.body).unwrap_or_default();
-                tokens::count(&tokens::render_chat(
-                    &serde_json::json!({"messages": [message]}),
-                ))
-                .saturating_sub(answer_header)
+                let rendered = reading::render(dialect, &serde_json::json!({list: [message]}));
+                tokens::count(&rendered.unwrap_or_default()).saturating_sub(answer_header)
             }
             PartKind::Text | PartKind::Template => tokens::count(&piece.body),
         };

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use serde_json::json;
 use truetape_fidelity::tokens::{count, render_chat, render_completion};
 
+mod dialects;
+
 fn synthetic() -> Synthetic {
     Synthetic::new(&Secret([9; 32]), 1)
 }
