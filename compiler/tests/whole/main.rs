@@ -14,6 +14,7 @@ mod hashed;
 mod images;
 mod labelled;
 mod mooncake;
+mod portrait;
 mod retold;
 mod traces;
 mod verifying;
