@@ -121,10 +121,12 @@ fn shapes(portrait: &Portrait) -> String {
         .arrivals
         .dispersion
         .iter()
-        .map(|window| Bar {
-            label: format!("{} s", window.window_s),
-            hint: format!("over {} s: {}", window.window_s, number(window.idc)),
-            value: window.idc.unwrap_or(0.0),
+        .filter_map(|window| {
+            Some(Bar {
+                label: format!("{} s", window.window_s),
+                hint: format!("over {} s: {}", window.window_s, number(window.idc)),
+                value: window.idc?,
+            })
         })
         .collect();
     charts.push_str(&bars("Dispersion of arrivals (Poisson has 1)", &dispersion));

@@ -46,9 +46,11 @@ pub(super) fn escape(text: &str) -> String {
 /// A chart of bars.
 pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
     let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-    if bars.is_empty() || most <= 0.0 {
+    if bars.is_empty() {
         return unknown(title);
     }
+    // Nothing at all is known too: bars without height.
+    let most = if most > 0.0 { most } else { 1.0 };
     let step = WIDTH / bars.len() as f64;
     let mut inside = axis(most);
     let every = bars.len().div_ceil(LABELS_MAX);
