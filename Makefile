@@ -63,5 +63,13 @@ bench-compiler: ## Profile, select and emit 1 M and 4 M made-up turns: time, mem
 eval-sessions: ## Sessions told without ids, against public traces whose sessions are known.
 	$(CARGO) run --quiet --release --locked -p truetape-compiler --example eval_sessions
 
+.PHONY: eval-selection
+eval-selection: ## How near a chosen set is to its source, beside random ones (needs ../shared/traces).
+	$(CARGO) run --release --quiet --locked -p truetape-compiler --example eval_selection -- $(ARGS)
+
+.PHONY: eval-replica
+eval-replica: ## How near a set's latencies are to a replica's, beside a real replica (needs ../shared/traces).
+	$(CARGO) run --release --quiet --locked -p truetape-compiler --example eval_replica -- $(ARGS)
+
 .PHONY: ci
 ci: lint test ## What continuous integration runs.

@@ -14,7 +14,7 @@
 
 use crate::cli::CompileArgs;
 use crate::error::Error;
-use crate::recipe::{self, Recipe};
+use crate::recipe::{self, RATE_RECORDED, RATE_STRESS, Recipe};
 use crate::source::Segments;
 use crate::talk::OutputFormat;
 use crate::{parallel, source, talk};
@@ -141,14 +141,13 @@ pub fn compile(options: &CompileOptions) -> Result<Compiled, Error> {
     let Prepared {
         ingested,
         tokenized,
-        sessions,
         ..
     } = &prepared;
     let (selected, mut arranged) = match &recipe.control {
         Some(control) => control::generate(&prepared, recipe, control)?,
         None => {
-            let selected = select::select(&ingested.rows, sessions, &recipe.select, recipe.seed)?;
-            let arranged = arrange::arrange(&prepared, &selected.taken);
+            let selected = select::select(&prepared, recipe)?;
+            let arranged = arrange::arrange(&prepared, &selected, &recipe.arrange)?;
             (selected, arranged)
         }
     };
@@ -242,7 +241,11 @@ impl Made<'_> {
             set_name: self.recipe.name.clone(),
             set_digest: digest.to_owned(),
             view: self.recipe.view.name().to_owned(),
-            rate: self.recipe.arrange.rate.clone(),
+            // Several samples at once, where they were, are one larger sample.
+            rate: match self.recipe.arrange.rate.as_str() {
+                RATE_STRESS => RATE_RECORDED.to_owned(),
+                rate => rate.to_owned(),
+            },
             share: self.selected.share,
             rate_share: self.selected.rate_share,
             unlinked_share: self.prepared.sessions.unlinked_share,
@@ -254,6 +257,7 @@ impl Made<'_> {
     fn all_findings(&self) -> Vec<String> {
         let mut findings = self.prepared.findings();
         findings.extend(self.selected.findings.iter().cloned());
+        findings.extend(self.arranged.findings.iter().cloned());
         findings.extend(self.content.findings.iter().cloned());
         findings
     }
@@ -270,6 +274,7 @@ impl Made<'_> {
             sessions,
             ..
         } = self.prepared;
+        let is_selected = self.recipe.control.is_none();
         let options = profile::Options::default();
         let json = |population| {
             serde_json::to_value(profile::profile(population, &options))
@@ -306,6 +311,9 @@ impl Made<'_> {
                 clock_resolution_us: ingested.footers.clock_resolution_us,
                 control: self.recipe.control.as_ref().map(recipe::Control::name),
             },
+            // What was generated was neither selected nor moved.
+            selection: is_selected.then(|| self.selected.told.clone()),
+            arrangement: is_selected.then(|| self.arranged.told.clone()),
             findings: self.all_findings(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         })

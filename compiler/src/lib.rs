@@ -10,11 +10,12 @@
 //! 2. [`import`]: how a trace becomes a capture;
 //! 3. [`compile`]: the stages, one after the other;
 //! 4. [`tokenizer`]: a model's own vocabulary and chat template;
-//! 5. [`profile`], [`inspect`], [`verify`], [`diff`]: looking at what there is;
-//! 6. [`store`]: versions of sets, and sets as one file;
-//! 7. [`export`]: other tools' formats;
-//! 8. [`objects`]: captures in object stores;
-//! 9. [`ship`]: sealed segments to a store, beside a recorder.
+//! 5. [`select`]: which sessions are taken, and why those;
+//! 6. [`profile`], [`inspect`], [`verify`], [`diff`]: looking at what there is;
+//! 7. [`store`]: versions of sets, and sets as one file;
+//! 8. [`export`]: other tools' formats;
+//! 9. [`objects`]: captures in object stores;
+//! 10. [`ship`]: sealed segments to a store, beside a recorder.
 
 pub mod cli;
 pub mod compile;
@@ -27,6 +28,7 @@ mod objects;
 mod parallel;
 pub mod profile;
 pub mod recipe;
+pub mod select;
 pub mod ship;
 pub mod source;
 pub mod store;

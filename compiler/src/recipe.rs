@@ -8,9 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use truetape_schemas::set::manifest::Tokenizer;
 
+mod arrange;
 mod control;
+mod select;
 
+pub use arrange::{Arrange, RATE_RECORDED, RATE_SHAPE, RATE_STRESS};
 pub use control::{Control, ControlArrivals, ControlLengths};
+pub use select::{Method, RoutingRule, Select, TOKEN_SHARE_DEFAULT, Window};
 
 /// A recipe, with its defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -155,65 +159,6 @@ impl Tokens {
 /// vLLM's block size on most hardware.
 pub const BLOCK_TOKENS_DEFAULT: u32 = 16;
 
-/// Share of the source's tokens that is taken when the recipe states no budget.
-pub const TOKEN_SHARE_DEFAULT: f64 = 0.10;
-
-/// Which sessions are taken. A session is taken whole or not at all (C2).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Select {
-    /// How they are chosen.
-    pub method: Method,
-    /// Budget of `sessions`: share of the source's prompt and generated tokens.
-    pub token_share: Option<f64>,
-    /// Budget of `sessions`: prompt and generated tokens.
-    pub tokens: Option<u64>,
-    /// Where `window` looks.
-    pub window: Option<Window>,
-}
-
-/// How sessions are chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Method {
-    /// Whole sessions by permanent random numbers, up to a token budget.
-    #[default]
-    Sessions,
-    /// Everything.
-    All,
-    /// The sessions that start inside a window.
-    Window,
-}
-
-/// A stretch of the source's time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Window {
-    /// Its start, after the source's first arrival, as in `"0s"`.
-    pub start: String,
-    /// Its length, as in `"5m"`.
-    pub length: String,
-}
-
-/// When sessions start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Arrange {
-    /// `recorded`: every arrival keeps its offset from the source's first arrival.
-    pub rate: String,
-}
-
-/// Arrivals as captured.
-pub const RATE_RECORDED: &str = "recorded";
-
-impl Default for Arrange {
-    fn default() -> Self {
-        Self {
-            rate: RATE_RECORDED.to_owned(),
-        }
-    }
-}
-
 /// What prompts hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -261,7 +206,15 @@ impl Recipe {
 
     /// Parses a recipe and checks it; the error says what is wrong and what is allowed.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let recipe: Self = toml::from_str(text).map_err(|cause| cause.to_string())?;
+        let mut recipe: Self = toml::from_str(text).map_err(|cause| cause.to_string())?;
+        // Groups that are not named keep their defaults.
+        let defaults = Select::default();
+        for (group, weight) in defaults.weights {
+            recipe.select.weights.entry(group).or_insert(weight);
+        }
+        for (group, tolerance) in defaults.tolerances {
+            recipe.select.tolerances.entry(group).or_insert(tolerance);
+        }
         recipe.check()?;
         Ok(recipe)
     }
@@ -270,16 +223,11 @@ impl Recipe {
     pub fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         self.tokens.check()?;
-        if self.arrange.rate != RATE_RECORDED {
-            return Err(format!(
-                "arrange.rate: `{}`, this build allows `{RATE_RECORDED}` only",
-                self.arrange.rate
-            ));
-        }
         if let Some(control) = &self.control {
             control.check()?;
         }
-        self.select.check()
+        self.select.check()?;
+        self.arrange.check(&self.select)
     }
 
     /// The recipe as the manifest and the digest hold it: files by their digests, since a set does
@@ -307,52 +255,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-impl Select {
-    fn check(&self) -> Result<(), String> {
-        let budgets = usize::from(self.token_share.is_some()) + usize::from(self.tokens.is_some());
-        match self.method {
-            Method::Sessions if budgets > 1 => {
-                Err("select: both token_share and tokens, allowed is one of them".to_owned())
-            }
-            Method::All | Method::Window if budgets > 0 => {
-                Err("select: a token budget goes with method = \"sessions\" only".to_owned())
-            }
-            Method::Window => self.window().map(|_| ()),
-            Method::Sessions | Method::All if self.window.is_some() => {
-                Err("select: window goes with method = \"window\" only".to_owned())
-            }
-            Method::Sessions => self.check_share(),
-            Method::All => Ok(()),
-        }
-    }
-
-    fn check_share(&self) -> Result<(), String> {
-        match self.token_share {
-            Some(share) if !(share > 0.0 && share <= 1.0) => Err(format!(
-                "select.token_share: {share}, allowed is more than 0, up to 1"
-            )),
-            _ if self.tokens == Some(0) => Err("select.tokens: 0, allowed is 1 or more".to_owned()),
-            _ => Ok(()),
-        }
-    }
-
-    /// The window in microseconds: start and end, after the source's first arrival.
-    pub fn window(&self) -> Result<(i64, i64), String> {
-        let Some(window) = &self.window else {
-            return Err(
-                "select.window: missing; give window = { start = \"0s\", length = \"5m\" }"
-                    .to_owned(),
-            );
-        };
-        let start = duration_us("select.window.start", &window.start)?;
-        let length = duration_us("select.window.length", &window.length)?;
-        if length == 0 {
-            return Err("select.window.length: 0, allowed is more than 0".to_owned());
-        }
-        Ok((start, start.saturating_add(length)))
-    }
-}
-
 fn duration_us(key: &str, text: &str) -> Result<i64, String> {
     let duration = humantime::parse_duration(text)
         .map_err(|cause| format!("{key}: `{text}`: {cause}; write it as in \"90s\" or \"5m\""))?;
@@ -366,7 +268,7 @@ mod tests {
     #[test]
     fn an_empty_recipe_is_the_default_one() {
         assert_eq!(Recipe::parse("").unwrap(), Recipe::default());
-        assert_eq!(Recipe::default().select.method, Method::Sessions);
+        assert_eq!(Recipe::default().select.method, Method::Balanced);
     }
 
     #[test]
@@ -389,10 +291,25 @@ mod tests {
                 "[tokens]\nencoding = \"o200k_base\"",
                 "goes with a tokenizer",
             ),
-            ("[arrange]\nrate = \"stress\"", "allows `recorded` only"),
+            ("[arrange]\nrate = \"steady\"", "allowed are `recorded`"),
+            ("[arrange]\nrate = \"stress\"", "needs 2 or more"),
+            ("[arrange]\ncopies = 2", "rate = \"stress\" only"),
+            (
+                "[select]\nmethod = \"all\"\n[arrange]\nrate = \"shape\"",
+                "balanced",
+            ),
+            ("[arrange]\nidle_max = \"x\"", "arrange.idle_max"),
             ("[select]\ntoken_share = 1.5", "up to 1"),
             ("[select]\ntoken_share = 0.1\ntokens = 5", "one of them"),
-            ("[select]\nmethod = \"all\"\ntokens = 5", "sessions"),
+            ("[select]\nmethod = \"all\"\ntokens = 5", "balanced"),
+            ("[select.weights]\ninputs = 1.0", "unknown variant"),
+            ("[select.weights]\ninput = -1.0", "0 or more"),
+            ("[select.tolerances]\nhits = 0.0", "more than 0"),
+            ("[select]\nreplicas = 0", "1 or more"),
+            (
+                "[select]\nrouting = \"captured\"\nreplicas = 2",
+                "does not go",
+            ),
             ("[select]\nmethod = \"window\"", "select.window: missing"),
             (
                 "[select]\nmethod = \"window\"\nwindow = { start = \"0\", length = \"x\" }",

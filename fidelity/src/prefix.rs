@@ -94,6 +94,26 @@ pub struct HitTable {
 }
 
 impl HitTable {
+    /// A table of no hits, to be filled from the tables of caches that each saw a part.
+    pub fn empty(requests: usize, capacities: usize) -> Self {
+        Self {
+            capacities,
+            hits: vec![0; requests * (capacities + 1)],
+        }
+    }
+
+    /// Sets the hits of one request.
+    pub fn set(&mut self, request: usize, hits: &[u32]) {
+        let width = self.capacities + 1;
+        let start = request.saturating_mul(width);
+        if let Some(slots) = self.hits.get_mut(start..start + width) {
+            slots
+                .iter_mut()
+                .zip(hits)
+                .for_each(|(slot, hits)| *slot = *hits);
+        }
+    }
+
     /// The hits of one request: a number for each capacity, and last that of a cache without bound.
     pub fn of(&self, request: usize) -> &[u32] {
         let width = self.capacities + 1;
@@ -102,8 +122,20 @@ impl HitTable {
     }
 }
 
-/// Counts the hits of each request, in order, at every capacity at once and without bound.
-pub fn hit_table<'a>(requests: impl Iterator<Item = &'a [u64]>, capacities: &[usize]) -> HitTable {
+/// Counts the hits of each request, in order, at every capacity at once and without bound; estimates
+/// them where there are more than [`sampled::REFS_EXACT_MAX`] references.
+pub fn hit_table<'a>(
+    requests: impl Iterator<Item = &'a [u64]> + Clone,
+    capacities: &[usize],
+) -> HitTable {
+    let refs = requests.clone().map(|blocks| blocks.len() as u64).sum();
+    match sampled::one_in(refs) {
+        1 => exact_table(requests, capacities),
+        one_in => sampled::hit_table(requests, capacities, one_in),
+    }
+}
+
+fn exact_table<'a>(requests: impl Iterator<Item = &'a [u64]>, capacities: &[usize]) -> HitTable {
     let mut stack = Stack::new();
     let mut depths = Vec::new();
     let mut hits = Vec::new();

@@ -42,8 +42,11 @@ pub(super) fn generate(
         findings: vec![plan.finding()],
         ..Selected::default()
     };
-    let rows = Vec::new();
-    Ok((selected, Arranged { turns, rows }))
+    let arranged = Arranged {
+        turns,
+        ..Arranged::default()
+    };
+    Ok((selected, arranged))
 }
 
 /// The share of the source that is stood for.

@@ -100,12 +100,6 @@ impl Row {
         self.status.is_some_and(refuses)
     }
 
-    /// Prompt and generated tokens: what a budget counts.
-    pub(crate) fn tokens(&self) -> u64 {
-        let count = |tokens: Option<i64>| tokens.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        count(self.input_tokens).saturating_add(count(self.output_tokens))
-    }
-
     /// The canonical order: the same whatever the order of files and segments.
     pub(crate) fn order(&self) -> (i64, i64, &str) {
         (self.arrival, self.arrival_mono_us, &self.exchange_id)

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod budget;
+mod choosing;
 mod content;
 mod control;
 mod determinism;

@@ -74,7 +74,8 @@ fn a_tenth_of_the_tokens_is_a_set_that_renders_to_its_lengths() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("capture");
     capture(trace, &out);
-    let set = compiled(&[out], "name = \"mooncake\"", &dir.path().join("store"));
+    let recipe = "name = \"mooncake\"\n[select]\nmethod = \"random\"";
+    let set = compiled(&[out], recipe, &dir.path().join("store"));
     let counts = &set.manifest.counts;
     let share = (counts.input_tokens + counts.output_tokens) as f64 / (144_793_823.0 + 4_122_048.0);
     assert!((share - 0.1).abs() < 0.001, "{share}");

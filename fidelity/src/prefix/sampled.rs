@@ -6,8 +6,8 @@
 //! move the whole curve. What the kept references stand for is then brought to the references that
 //! there are. The error falls with the root of the references kept.
 
-use super::Curve;
 use super::fenwick::Weights;
+use super::{Curve, HitTable};
 use crate::mix::{MixMap, MixSet, mix};
 
 /// References up to which every block is followed: each takes at most 40 bytes (its place in a map,
@@ -54,20 +54,55 @@ pub fn hit_curve<'a>(
     let mut kept = Vec::new();
     for blocks in requests {
         sums.refs += blocks.len() as u64;
-        kept.clear();
-        kept.extend(blocks.iter().filter_map(|block| {
-            if hot.contains(block) {
-                return Some((*block, 1));
-            }
-            mix(block ^ CHOICE)
-                .is_multiple_of(one_in)
-                .then_some((*block, one_in))
-        }));
+        keep(blocks, &hot, one_in, &mut kept);
         sums.hot_refs += kept.iter().filter(|(block, _)| hot.contains(block)).count() as u64;
         clock.request(&kept, |weight, depth| sums.hit(weight, depth, capacities));
         sums.kept += kept.iter().map(|(_, weight)| weight).sum::<u64>();
     }
     sums.curve(capacities, clock.total, one_in)
+}
+
+/// Estimates the hits of each request: a sum over a thousand of them is about right, one may be far
+/// off.
+pub fn hit_table<'a>(
+    requests: impl Iterator<Item = &'a [u64]> + Clone,
+    capacities: &[usize],
+    one_in: u64,
+) -> HitTable {
+    let one_in = one_in.max(1);
+    let hot = hot_blocks(requests.clone());
+    let mut table = HitTable::empty(requests.clone().count(), capacities.len());
+    let mut clock = Clock::new();
+    let mut kept = Vec::new();
+    let mut row = vec![0_u32; capacities.len() + 1];
+    for (request, blocks) in requests.enumerate() {
+        keep(blocks, &hot, one_in, &mut kept);
+        row.fill(0);
+        clock.request(&kept, |weight, depth| {
+            let weight = u32::try_from(weight).unwrap_or(u32::MAX);
+            let bounds = capacities.iter().map(|capacity| *capacity as u64);
+            for (hits, bound) in row.iter_mut().zip(bounds.chain(std::iter::once(u64::MAX))) {
+                if depth < bound {
+                    *hits = hits.saturating_add(weight);
+                }
+            }
+        });
+        table.set(request, &row);
+    }
+    table
+}
+
+/// The blocks of a request that are followed, each with what it stands for.
+fn keep(blocks: &[u64], hot: &MixSet, one_in: u64, kept: &mut Vec<(u64, u64)>) {
+    kept.clear();
+    kept.extend(blocks.iter().filter_map(|block| {
+        if hot.contains(block) {
+            return Some((*block, 1));
+        }
+        mix(block ^ CHOICE)
+            .is_multiple_of(one_in)
+            .then_some((*block, one_in))
+    }));
 }
 
 /// Blocks that many requests refer to.

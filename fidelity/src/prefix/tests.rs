@@ -162,6 +162,9 @@ fn a_sample_of_everything_is_exact() {
     let exact = curve(&requests, &capacities);
     let sample = sampled::hit_curve(requests.iter().map(Vec::as_slice), &capacities, 1);
     assert_eq!(sample, exact);
+    let slices = || requests.iter().map(Vec::as_slice);
+    let table = sampled::hit_table(slices(), &capacities, 1);
+    assert_eq!(table, hit_table(slices(), &capacities));
 }
 
 #[test]
@@ -191,6 +194,12 @@ fn the_sampled_curve_of_the_public_conversation_trace() {
         println!("one in {one_in}: {mae:.5}");
         assert!(mae < most, "one in {one_in}: {mae}");
         assert_eq!(sample.refs, 288_500);
+        let table = sampled::hit_table(requests.iter().map(Vec::as_slice), &[20_000], one_in);
+        let hits: u64 = (0..requests.len())
+            .map(|at| u64::from(table.of(at)[0]))
+            .sum();
+        let error = hits as f64 / 288_500.0 - exact[4];
+        assert!(error.abs() < 2.0 * most, "one in {one_in}: {error}");
     }
 }
 

@@ -36,6 +36,12 @@ pub struct Manifest {
     pub profile: serde_json::Value,
     /// What the numbers mean.
     pub semantics: Semantics,
+    /// How its sessions were chosen, and how near that came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selection>,
+    /// How its arrivals were placed, and which promises of that were checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrangement: Option<Arrangement>,
     /// Things a user should know before trusting the set.
     pub findings: Vec<String>,
     /// Version of the compiler.
@@ -142,6 +148,106 @@ pub struct Calibration {
     pub error: Option<f64>,
     /// Prompts whose length was reported.
     pub prompts: u64,
+}
+
+/// How the sessions of a set were chosen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Selection {
+    /// `balanced`, `random`, `window`, `replica` or `all`.
+    pub method: String,
+    /// What was taken whole: `session`, or `family` for sessions that share prefix.
+    pub unit: String,
+    /// Units there were.
+    pub units: u64,
+    /// Units that were taken.
+    pub units_taken: u64,
+    /// Share of the source's tokens that was asked for.
+    pub share: f64,
+    /// Share of the source's tokens that was taken.
+    pub share_got: f64,
+    /// Replica view: `captured`, `session` or `prefix`: how the source is spread over replicas.
+    pub routing: Option<String>,
+    /// Replica view: how many replicas there are.
+    pub replicas: Option<u32>,
+    /// Fleet view: blocks that take room in a cache whatever the sample.
+    pub hot_blocks: Option<u64>,
+    /// Fleet view: a cache of `C` blocks becomes one of `hot_blocks + cache_factor * (C - hot_blocks)`.
+    pub cache_factor: Option<f64>,
+    /// Every sum that was looked at.
+    pub residuals: Vec<Residual>,
+    /// What the engine model measures, against what all replicas measure together.
+    pub engines: Vec<EngineError>,
+    /// Choices that the engine model was asked about.
+    pub simulated: u64,
+}
+
+/// A sum over a set, and what it should be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Residual {
+    /// What it is about: a key of `select.weights`.
+    pub group: String,
+    /// What it is.
+    pub name: String,
+    /// What it should be: the share of the source's.
+    pub wanted: f64,
+    /// What it is in the set.
+    pub got: f64,
+    /// The difference as a share of all there should be of its kind; a logarithm for a dispersion.
+    pub error: f64,
+    /// Whether the search never saw it.
+    pub held_out: bool,
+}
+
+/// What one setting of the engine model says of a set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EngineError {
+    /// Its memory, as a multiple of the engine at hand.
+    pub memory: f64,
+    /// Its times, as a multiple.
+    pub time: f64,
+    /// The tokens of a step, as a multiple.
+    pub step_tokens: f64,
+    /// Whether the choice was made on it.
+    pub chosen_on: bool,
+    /// Relative error by measure: `ttft p50`, `e2e p99`, `hits`.
+    pub errors: BTreeMap<String, f64>,
+}
+
+/// How the arrivals of a set were placed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Arrangement {
+    /// `recorded`, `shape` or `stress`.
+    pub rate: String,
+    /// Copies of the sample for `stress`; 1 otherwise.
+    pub copies: u32,
+    /// Length of the lead-in, before what is measured begins; 0 without one.
+    pub lead_in_us: i64,
+    /// Turns of the lead-in.
+    pub lead_in_turns: u64,
+    /// Longest stretch without any session that is kept; none keeps all.
+    pub idle_max_us: Option<i64>,
+    /// Time that was cut out of such stretches.
+    pub idle_cut_us: i64,
+    /// What the rate promises, checked on the set.
+    pub invariants: Vec<Invariant>,
+}
+
+/// A promise of an arrangement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Invariant {
+    /// What should hold.
+    pub name: String,
+    /// The value it should have.
+    pub wanted: Option<f64>,
+    /// The value it has.
+    pub got: Option<f64>,
+    /// Whether it holds; none where it cannot be known.
+    pub holds: Option<bool>,
 }
 
 /// What the numbers in a set mean: every field here is a bug in a peer that left it out.
