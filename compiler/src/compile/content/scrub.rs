@@ -144,14 +144,16 @@ impl Scrub<'_> {
             };
         }
         let seed = self.secret.hash(text.as_bytes());
-        let mut words = String::new();
+        // Once: it reads all of the text.
+        let length = escaped_len(text);
+        let mut words = String::with_capacity(length);
         for index in 0.. {
-            if words.len() >= escaped_len(text) {
+            if words.len() >= length {
                 break;
             }
             words.push_str(output_word(seed, index));
         }
-        words.truncate(escaped_len(text));
+        words.truncate(length);
         words
     }
 
