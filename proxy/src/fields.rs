@@ -40,3 +40,34 @@ pub fn tokens<'f>(
         .flat_map(|value| value.split(','))
         .map(str::trim)
 }
+
+/// Whether the sender of such a message closes the connection after it.
+pub fn is_last(http10: bool, fields: &(impl Fields + ?Sized)) -> bool {
+    let says =
+        |word: &str| tokens(fields, "connection").any(|token| token.eq_ignore_ascii_case(word));
+    says("close") || (http10 && !says("keep-alive"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_last;
+    use http::HeaderMap;
+
+    #[test]
+    fn the_last_message_of_a_connection_is_known() {
+        let last = |fields: &[(&'static str, &'static str)]| {
+            let mut map = HeaderMap::new();
+            for (name, value) in fields {
+                map.append(*name, value.parse().unwrap());
+            }
+            [true, false].map(|http10| is_last(http10, &map))
+        };
+        assert_eq!(last(&[("connection", "Close")]), [true, true]);
+        assert_eq!(
+            last(&[("connection", "x"), ("connection", "y, close")]),
+            [true, true]
+        );
+        assert_eq!(last(&[("x", "close")]), [true, false]);
+        assert_eq!(last(&[("connection", "Keep-Alive")]), [false, false]);
+    }
+}

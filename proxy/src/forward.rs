@@ -16,7 +16,7 @@ use crate::tap::{Recording, Tap};
 use crate::tape::{Arrival, Fate, ResponseHead, Tape};
 use crate::{headers, limits};
 use h2::Reason;
-use http::header::{CONNECTION, EXPECT};
+use http::header::EXPECT;
 use http::response::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Body as _;
@@ -67,15 +67,23 @@ pub async fn exchange(
     let protocol = connection.client.protocol;
     let (busy, arrival_us) = Busy::begin(&connection.traffic, protocol, shared.recorder.clock());
     shared.metrics.count(Metric::Requests);
-    let tape = begin(&connection, sequence, arrival_us, &request);
-    let asked = Asked::of(&request);
+    let (method, uri) = (request.method().as_str(), request.uri());
+    let target = || (redact::target(uri), uri.query().unwrap_or_default());
+    let tape = begin(
+        &connection,
+        sequence,
+        arrival_us,
+        method,
+        request.headers(),
+        target,
+    );
     let request = prepare(&connection, request, tape.clone());
     let upload = request.body().watch();
     let answered = reach::answer(&connection, &side, request).await;
     match answered {
         Ok(reached) => {
             let came = reached.split(&connection, !upload.is_over());
-            Ok(pass(&connection, &side, came, asked, tape, busy))
+            Ok(pass(&connection, &side, came, tape, busy))
         }
         Err(Failed::Unreachable(unsent, why)) => {
             read_off(shared, *unsent).await;
@@ -91,51 +99,39 @@ pub async fn exchange(
     }
 }
 
-/// What the answer depends on of how the request was asked.
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    /// By a client of HTTP/1.0 that expects the end of its connection anyway, unannounced.
-    once: bool,
-}
-
-impl Asked {
-    fn of(request: &Request<Inbound>) -> Self {
-        let version = request.version();
-        let last = headers::is_last(version, request.headers());
-        Self {
-            once: version == Version::HTTP_10 && last,
-        }
-    }
-}
-
-/// Counts the request, and starts its tape when it is to be a row.
-fn begin(
+/// Counts a request, and starts its tape when it is to be a row. `target`: what may be kept of what it
+/// asks for, and the query that it has.
+pub fn begin<'q>(
     connection: &Connection,
     sequence: i32,
     arrival_us: i64,
-    request: &Request<Inbound>,
+    method: &str,
+    fields: &(impl Fields + ?Sized),
+    target: impl FnOnce() -> (String, &'q str),
 ) -> Option<Arc<Tape>> {
     let recorder = &connection.shared.recorder;
-    if request.method() != Method::POST {
+    if method != Method::POST.as_str() {
         recorder.skip(Exclusion::NotInference);
         return None;
     }
-    let headers = request.headers();
-    if headers.contains_key(PROBE_HEADER) {
+    if fields.field(PROBE_HEADER).is_some() {
         recorder.skip(Exclusion::ReplayProbe);
         return None;
     }
-    recorder.begin(|inflight| Arrival {
-        conn_id: connection.id,
-        conn_seq: sequence,
-        upstream: Arc::clone(&connection.destination.authority),
-        arrival_us,
-        inflight,
-        method: request.method().as_str().to_owned(),
-        path: redact::target(request.uri()),
-        headers: HeaderText::of(headers, &connection.shared.plans.get().kept_headers),
-        content_encoding: redact::coding(headers).1,
-        credentials: Credentials::of(headers, request.uri().query().unwrap_or_default()),
+    recorder.begin(|inflight| {
+        let (path, query) = target();
+        Arrival {
+            conn_id: connection.id,
+            conn_seq: sequence,
+            upstream: Arc::clone(&connection.destination.authority),
+            arrival_us,
+            inflight,
+            method: method.to_owned(),
+            path,
+            headers: HeaderText::of(fields, &connection.shared.plans.get().kept_headers),
+            content_encoding: redact::coding(fields).1,
+            credentials: Credentials::of(fields, query),
+        }
     })
 }
 
@@ -147,7 +143,7 @@ fn prepare(
 ) -> Request<RequestBody> {
     let shared = &connection.shared;
     let (mut parts, body) = request.into_parts();
-    headers::strip(&mut parts.headers, false);
+    headers::strip(&mut parts.headers);
     let body_max = shared.config.body_bytes_max;
     let recording = tape.map(|tape| Recording::of_request(tape, body_max));
     Request::from_parts(parts, Tap::new(body, recording))
@@ -158,7 +154,6 @@ fn pass(
     connection: &Connection,
     side: &Side,
     (mut parts, source): (Parts, Source),
-    asked: Asked,
     tape: Option<Arc<Tape>>,
     busy: Busy,
 ) -> Response<ResponseBody> {
@@ -167,23 +162,13 @@ fn pass(
         tape.head(head(shared, &tape, parts.status.as_u16(), &parts.headers));
         Recording::of_response(tape, shared.config.body_bytes_max, Arc::clone(&side.stall))
     });
-    let close = headers::is_last(parts.version, &parts.headers);
-    // It says what to upgrade to: that is its content.
-    let upgrade = parts.status == StatusCode::UPGRADE_REQUIRED;
-    headers::strip(&mut parts.headers, upgrade);
+    headers::strip(&mut parts.headers);
     let holds = connection.client.protocol == Protocol::Http1;
-    if !holds {
+    if holds {
+        parts.version = Version::HTTP_11;
+    } else {
         parts.version = Version::HTTP_2;
         parts.headers = headers::without_framing(&parts.headers);
-        let answer = Answer::upstream(source, holds, busy);
-        return Response::from_parts(parts, Tap::new(answer, recording));
-    }
-    parts.version = Version::HTTP_11;
-    if close && !asked.once && !headers::is_last(parts.version, &parts.headers) {
-        // The upstream closes after this response. Without us the client would see it close.
-        parts
-            .headers
-            .append(CONNECTION, HeaderValue::from_static("close"));
     }
     let answer = Answer::upstream(source, holds, busy);
     Response::from_parts(parts, Tap::new(answer, recording))

@@ -1,7 +1,8 @@
-//! Header fields that belong to one hop, and those that pass.
+//! Header fields that belong to one hop, and those that pass, where one side speaks HTTP/2.
 
+use crate::fields::tokens;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, HeaderName, Version};
+use http::{HeaderMap, HeaderName};
 
 /// Fields of one hop by themselves. `transfer-encoding` and `trailer` are missing on purpose: they
 /// are what hyper frames by, and the framing stays as it was.
@@ -13,30 +14,16 @@ const HOP: &[&str] = &[
     "upgrade",
 ];
 
-/// Whether the message asks for, or is, an upgrade of the connection.
-pub fn is_upgrade(headers: &HeaderMap) -> bool {
-    headers.contains_key(UPGRADE) && nominated(headers).any(|name| name == UPGRADE)
-}
-
-/// Whether the sender closes the connection after this message.
-pub fn is_last(version: Version, headers: &HeaderMap) -> bool {
-    let says = |word: &str| tokens(headers).any(|token| token.eq_ignore_ascii_case(word));
-    says("close") || (version == Version::HTTP_10 && !says("keep-alive"))
-}
-
 /// Removes the fields of one hop, and those that `Connection` nominates.
 ///
 /// The order of the others stays. `HeaderMap::remove` would move the last field into the gap, so a
 /// new map is made, and only when there is something to remove.
-pub fn strip(headers: &mut HeaderMap, upgrade: bool) {
+pub fn strip(headers: &mut HeaderMap) {
     let nominated: Vec<HeaderName> = nominated(headers).filter(may_be_nominated).collect();
     let trailers = headers
         .get(TE)
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"trailers"));
     let is_hop = |name: &HeaderName| {
-        if upgrade && (name == CONNECTION || name == UPGRADE || nominated.contains(name)) {
-            return false;
-        }
         // The one thing `te` says that concerns more than a hop: whether trailers are wanted.
         if name == TE {
             return !trailers;
@@ -71,21 +58,14 @@ fn may_be_nominated(name: &HeaderName) -> bool {
 }
 
 fn nominated(headers: &HeaderMap) -> impl Iterator<Item = HeaderName> {
-    tokens(headers).filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
-}
-
-fn tokens(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let values = headers.get_all(CONNECTION).into_iter();
-    values
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
+    let tokens = tokens(headers, "connection");
+    tokens.filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_last, is_upgrade, strip};
-    use http::{HeaderMap, Version};
+    use super::strip;
+    use http::HeaderMap;
 
     fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -116,7 +96,7 @@ mod tests {
             ("te", "trailers"),
             ("transfer-encoding", "chunked"),
         ]);
-        strip(&mut headers, false);
+        strip(&mut headers);
         assert_eq!(
             names(&headers),
             [
@@ -128,37 +108,5 @@ mod tests {
                 "transfer-encoding=chunked"
             ]
         );
-    }
-
-    #[test]
-    fn an_upgrade_keeps_what_makes_it_one() {
-        let mut headers = map(&[
-            ("connection", "keep-alive, Upgrade"),
-            ("upgrade", "websocket"),
-            ("keep-alive", "5"),
-        ]);
-        assert!(is_upgrade(&headers));
-        strip(&mut headers, true);
-        assert!(is_upgrade(&headers));
-    }
-
-    #[test]
-    fn an_upgrade_needs_both_fields() {
-        assert!(!is_upgrade(&map(&[("upgrade", "websocket")])));
-        assert!(!is_upgrade(&map(&[("connection", "upgrade")])));
-    }
-
-    #[test]
-    fn the_last_message_of_a_connection_is_known() {
-        let last = |fields: &[(&'static str, &'static str)]| {
-            [Version::HTTP_10, Version::HTTP_11].map(|version| is_last(version, &map(fields)))
-        };
-        assert_eq!(last(&[("connection", "Close")]), [true, true]);
-        assert_eq!(
-            last(&[("connection", "x"), ("connection", "y, close")]),
-            [true, true]
-        );
-        assert_eq!(last(&[("x", "close")]), [true, false]);
-        assert_eq!(last(&[("connection", "Keep-Alive")]), [false, false]);
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Read in this order: [`framing`] and [`head`], what a message says; [`lane`] and [`flow`], a side
 //! and a direction; [`asked`] and [`exchange`], one request
-//! and its response; [`note`], what the recorder is told; [`refuse`], the one answer that is
+//! and its response; [`refuse`], the one answer that is
 //! ours; then here, one exchange after the other.
 
 pub mod asked;
@@ -16,7 +16,6 @@ pub mod flow;
 pub mod framing;
 pub mod head;
 pub mod lane;
-pub mod note;
 pub mod refuse;
 
 use crate::connection::Connection;

@@ -91,11 +91,6 @@ impl Trunk {
         Arc::ptr_eq(&self.over, &other.over)
     }
 
-    /// Whether the upstream takes `CONNECT` with a protocol.
-    pub fn extends_connect(&self) -> bool {
-        self.sender.is_extended_connect_protocol_enabled()
-    }
-
     /// Sends a request and waits for the head of its response, passing the request's body on
     /// meanwhile. What is not sent by then is left in the upload.
     pub async fn send(

@@ -81,7 +81,7 @@ pub fn plan(
     let mut plan = Plan::default();
     let mut is_over = false;
     for (due_us, turn) in by_due(turns, settings) {
-        tally.turn(turn, settings);
+        tally.turn();
         let ask = lengths::ask(turn, settings.output, target.enforces_lengths);
         let expected = lengths::expected_output(turn, &ask);
         let reason = refusal(turn, due_us, expected, settings, target)
@@ -98,7 +98,7 @@ pub fn plan(
         };
         match body {
             Ok(body) => {
-                tally.sent(turn, &ask, library.asks_usage(turn));
+                tally.sent(turn, &ask, library.asks_usage(turn), settings);
                 tally.salted(library.is_salted(turn));
                 plan.input_tokens += turn.input_tokens.unwrap_or(0);
                 plan.output_tokens += expected.unwrap_or(0);

@@ -51,6 +51,21 @@ struct Choice {
     findings: Vec<String>,
 }
 
+impl Choice {
+    /// Sessions of the whole time of the source, for a share of its tokens.
+    fn of(taken: Vec<bool>, share: Option<f64>, told: Selection) -> Self {
+        Self {
+            taken,
+            share,
+            rate_share: None,
+            start_us: 0,
+            measured_from_us: None,
+            told,
+            findings: Vec::new(),
+        }
+    }
+}
+
 /// Chooses sessions.
 pub(crate) fn select(prepared: &Prepared, recipe: &Recipe) -> Result<Selected, Error> {
     let ask = &recipe.select;
@@ -119,15 +134,7 @@ fn all(source: &Source<'_>) -> Choice {
     let taken = vec![true; units.len()];
     let mut told = told::begin(source, "all", 1.0, &units.chosen_turns(&taken));
     count(&mut told, "session", &taken);
-    Choice {
-        taken: vec![true; source.population.sessions as usize],
-        share: None,
-        rate_share: None,
-        start_us: 0,
-        measured_from_us: None,
-        told,
-        findings: Vec::new(),
-    }
+    Choice::of(vec![true; source.population.sessions as usize], None, told)
 }
 
 /// The sessions of smallest number, as many as come nearest to the budget.
@@ -136,15 +143,7 @@ fn random(source: &Source<'_>, share: f64) -> Choice {
     let taken = units.smallest(share, 0.0);
     let mut told = told::begin(source, "random", share, &units.chosen_turns(&taken));
     count(&mut told, "session", &taken);
-    Choice {
-        taken: units.chosen_sessions(&taken),
-        share: Some(share),
-        rate_share: None,
-        start_us: 0,
-        measured_from_us: None,
-        told,
-        findings: Vec::new(),
-    }
+    Choice::of(units.chosen_sessions(&taken), Some(share), told)
 }
 
 fn by_window(source: &Source<'_>, recipe: &Recipe) -> Result<Choice, Error> {

@@ -1,6 +1,6 @@
 //! How a request was asked, as far as its answer depends on it.
 
-use crate::fields::Fields as _;
+use crate::fields::{Fields as _, is_last};
 use crate::relay::head::Request;
 use http::Method;
 
@@ -27,7 +27,7 @@ impl Asked {
             connect: request.method == Method::CONNECT.as_str(),
             uncounted: upgrade && request.method != Method::POST.as_str(),
             expects: request.head.fields.field("expect").is_some(),
-            last: request.head.is_last(),
+            last: is_last(request.head.minor == 0, request.head.fields),
         }
     }
 }

@@ -6,12 +6,12 @@ use crate::forward;
 use crate::io::{self, Left};
 use crate::limits;
 use crate::metrics::Metric;
+use crate::redact;
 use crate::relay::asked::Asked;
 use crate::relay::flow::Flow;
 use crate::relay::framing::Framing;
 use crate::relay::head::{self, Found, Response};
 use crate::relay::lane::Lane;
-use crate::relay::note;
 use crate::tap::Recording;
 use crate::tape::{Fate, Tape};
 use crate::track::TrackEnd;
@@ -106,7 +106,14 @@ impl<'c> Exchange<'c> {
             let tape = if asked.uncounted {
                 None
             } else {
-                note::arrival(connection, sequence, arrival_us, &request)
+                forward::begin(
+                    connection,
+                    sequence,
+                    arrival_us,
+                    request.method,
+                    request.head.fields,
+                    || redact::target_as_sent(request.target),
+                )
             };
             let ahead = (request.head.bytes.len(), request.head.edited(false));
             (tape, asked, ahead, request.framing)

@@ -217,14 +217,6 @@ impl Head<'_> {
         said && tokens(self.fields, "connection").any(|token| token.eq_ignore_ascii_case("upgrade"))
     }
 
-    /// Whether its sender closes the connection after this message.
-    pub fn is_last(&self) -> bool {
-        let says = |word: &str| {
-            tokens(self.fields, "connection").any(|token| token.eq_ignore_ascii_case(word))
-        };
-        says("close") || (self.minor == 0 && !says("keep-alive"))
-    }
-
     /// Its bytes on the other side, where they are not the same: without the fields that
     /// `Connection` nominates for this hop, and with the connection's end where `last` announces it.
     ///

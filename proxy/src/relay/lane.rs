@@ -84,11 +84,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Lane<I> {
         Poll::Ready(Ok(()))
     }
 
-    /// Whether all is written.
-    pub fn is_clear(&self) -> bool {
-        !self.unflushed
-    }
-
     /// Ends our side.
     pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(cx)

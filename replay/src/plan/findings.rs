@@ -32,16 +32,21 @@ impl Tally {
     }
 
     /// Counts a turn of the set, sent or not.
-    pub(super) fn turn(&mut self, turn: &Turn, settings: &Settings) {
+    pub(super) fn turn(&mut self) {
         self.turns += 1;
-        let waits = settings.pacing != crate::cli::Pacing::Open;
-        if waits && !turn.depends_on.is_empty() && turn.gap_us.is_none() {
-            self.unknown_think += 1;
-        }
     }
 
     /// Counts a turn that is sent.
-    pub(super) fn sent(&mut self, turn: &Turn, ask: &Ask, asks_usage: Option<bool>) {
+    pub(super) fn sent(
+        &mut self,
+        turn: &Turn,
+        ask: &Ask,
+        asks_usage: Option<bool>,
+        settings: &Settings,
+    ) {
+        let waits = settings.pacing != crate::cli::Pacing::Open;
+        let unknown = !turn.depends_on.is_empty() && turn.gap_us.is_none();
+        self.unknown_think += u64::from(waits && unknown);
         self.made_streaming += u64::from(turn.stream != Some(true));
         self.without_usage += u64::from(turn.stream == Some(true) && asks_usage == Some(false));
         self.aborted += u64::from(turn.recorded_outcome == Outcome::ClientAborted);

@@ -39,12 +39,7 @@ pub(super) fn balanced(source: &Source<'_>, recipe: &Recipe) -> Result<Choice, E
         ));
     }
     Ok(Choice {
-        taken: fleet.units.chosen_sessions(&taken),
-        share: Some(share),
-        rate_share: None,
-        start_us: 0,
-        measured_from_us: None,
-        told,
         findings,
+        ..Choice::of(fleet.units.chosen_sessions(&taken), Some(share), told)
     })
 }

@@ -149,13 +149,8 @@ pub(super) fn balanced(source: &Source<'_>, recipe: &Recipe) -> Result<Choice, E
         held_out(&mut told, source, &replicas, &engine, &turns, hidden_us);
     }
     Ok(Choice {
-        taken: view.units.chosen_sessions(&chosen.taken),
-        share: Some(share),
-        rate_share: None,
-        start_us: 0,
-        measured_from_us: None,
-        told,
         findings,
+        ..Choice::of(view.units.chosen_sessions(&chosen.taken), Some(share), told)
     })
 }
 
@@ -236,12 +231,7 @@ pub(super) fn typical(source: &Source<'_>, recipe: &Recipe) -> Result<Choice, Er
         ));
     }
     Ok(Choice {
-        taken,
-        share: Some(share),
-        rate_share: None,
-        start_us: 0,
-        measured_from_us: None,
-        told,
         findings,
+        ..Choice::of(taken, Some(share), told)
     })
 }
