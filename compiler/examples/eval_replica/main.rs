@@ -5,9 +5,10 @@
 //! replica. Its error is the logarithm of its quantile over the truth's, in %. The yardstick is a real
 //! replica: what a tap on one pod gives. The engine has the load of N = 4 whatever N is.
 //!
-//! Choices are made on three settings of the engine; the table shows one of them (A) and two that no
+//! Choices are made on three settings of the engine; the table shows one of them (A), two that no
 //! choice was made on (B: memory x 2.2, steps 30 % slower; C: memory x 0.6, steps 20 % faster and half
-//! as large).
+//! as large), and two that were written down before anything was measured on them ([`engines`]).
+//! Salts start at `--first-salt`; the search was made while those below the default were looked at.
 
 #![expect(
     clippy::print_stdout,
@@ -17,17 +18,17 @@
 
 use serde_json::json;
 use truetape_compiler::select::feature::Group;
-use truetape_compiler::select::judge::{self, CHOSEN_ON, HELD_OUT, MEASURES, Measured, Setting};
+use truetape_compiler::select::judge::{self, MEASURES, Measured};
 use truetape_compiler::select::problem::{Tolerances, Weights};
 use truetape_compiler::select::reference::{Reference, Routing, route};
-use truetape_compiler::select::replica::{Plan, ReplicaView};
+use truetape_compiler::select::replica::{self as select, ReplicaView};
 use truetape_compiler::select::source::{Source, Units};
-use truetape_fidelity::engine::EngineConfig;
 use truetape_fidelity::mix::mix;
 use truetape_fidelity::population::Population;
 use truetape_testkit::eval::{Eval, Table, figure};
 use truetape_testkit::shared;
 
+mod engines;
 #[path = "../traces_kit/mooncake.rs"]
 mod mooncake;
 #[path = "../traces_kit/shown.rs"]
@@ -52,11 +53,35 @@ const HIDDEN_US: i64 = 3_000_000;
 /// The load of the engine is that of this many replicas.
 const LOADED_AS: f64 = 4.0;
 
-type Errors = [[Vec<Measured>; 4]; 3];
+/// Salts, candidates and refinements, where none are asked for.
+const SALTS: u64 = 12;
+const CANDIDATES: usize = 6;
+const REFINEMENTS: usize = 900;
+
+/// The first salt, where none is asked for.
+const FIRST_SALT: u64 = 100;
+
+/// By engine and design: one row of errors for each set, or for each replica.
+type Errors = [[Vec<Measured>; 4]; engines::COUNT];
+
+/// What is done.
+struct Plan {
+    salts: Vec<u64>,
+    candidates: usize,
+    refinements: usize,
+    threads: usize,
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let salts = shown::argument("--salts", 12);
-    let refinements = shown::argument("--refinements", 900) as usize;
+    let first = shown::argument("--first-salt", FIRST_SALT);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let salts = shown::argument("--salts", SALTS);
+    let plan = Plan {
+        salts: (first..first + salts).collect(),
+        candidates: shown::argument("--candidates", CANDIDATES as u64) as usize,
+        refinements: shown::argument("--refinements", REFINEMENTS as u64) as usize,
+        threads: shown::argument("--threads", cores as u64) as usize,
+    };
     let only = shown::argument("--replicas", 0);
     let eval = Eval::begin("replica");
     let Some(path) = shared::path("traces/mooncake/conversation_trace.jsonl") else {
@@ -68,21 +93,60 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .into_iter()
         .filter(|n| only == 0 || only == u64::from(*n))
     {
-        let mut errors = Errors::default();
-        for salt in 0..salts {
-            add(&population, replicas, salt, refinements, &mut errors);
-            eprintln!("N = {replicas}: salt {} of {salts}", salt + 1);
-        }
-        figures.push(print(replicas, salts, &errors));
+        let errors = measure(&population, replicas, &plan);
+        figures.push(print(replicas, &plan.salts, &errors));
     }
-    let figures = json!({ "salts": salts, "refinements": refinements, "cases": figures });
+    let figures = json!({
+        "salts": plan.salts, "candidates": plan.candidates, "refinements": plan.refinements,
+        "cases": figures,
+    });
     let path = eval.write(&shown::root(), &figures)?;
     println!("written to {}", path.display());
     Ok(())
 }
 
-/// Adds the errors of all designs for one routing and one choice.
-fn add(population: &Population, replicas: u16, salt: u64, refinements: usize, errors: &mut Errors) {
+/// Errors of all salts, in their order whatever the threads.
+fn measure(population: &Population, replicas: u16, plan: &Plan) -> Errors {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let Some(salt) = plan.salts.get(place) else {
+                return done;
+            };
+            done.push((place, one_salt(population, replicas, *salt, plan)));
+            eprintln!("N = {replicas}: salt {salt} done");
+        }
+    };
+    let mut done: Vec<(usize, Errors)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..plan.threads.max(1))
+            .map(|_| scope.spawn(work))
+            .collect();
+        let done = workers.into_iter().filter_map(|worker| worker.join().ok());
+        done.flatten().collect()
+    });
+    assert_eq!(
+        done.len(),
+        plan.salts.len(),
+        "a salt is missing: its thread panicked"
+    );
+    done.sort_by_key(|(place, _)| *place);
+    let mut errors = Errors::default();
+    for (_, of_salt) in done {
+        for (all, more) in errors
+            .iter_mut()
+            .flatten()
+            .zip(of_salt.into_iter().flatten())
+        {
+            all.extend(more);
+        }
+    }
+    errors
+}
+
+/// The errors of all designs for one routing and one choice.
+fn one_salt(population: &Population, replicas: u16, salt: u64, plan: &Plan) -> Errors {
     let random = |session: u32| mix(mix(salt) ^ u64::from(session));
     let source = Source {
         population,
@@ -91,26 +155,18 @@ fn add(population: &Population, replicas: u16, salt: u64, refinements: usize, er
         kind: Vec::new(),
         by_turns: false,
     };
-    let loaded = Setting {
-        memory: 1.0,
-        time: f64::from(replicas) / LOADED_AS,
-        step_tokens: 1.0,
-    };
-    let engine = loaded.of(&EngineConfig::default());
-    let engines: Vec<EngineConfig> = CHOSEN_ON
-        .iter()
-        .map(|setting| setting.of(&engine))
-        .collect();
+    let engine = engines::at_hand(replicas, LOADED_AS);
+    let chosen_on = engines::chosen_on(&engine);
     let routed = route(&source, Routing::Session(replicas));
-    let reference = Reference::new(&source, &routed, &engine, &engines, HIDDEN_US);
+    let reference = Reference::new(&source, &routed, &engine, &chosen_on, HIDDEN_US);
     let share = 1.0 / f64::from(replicas);
-    let plan = Plan {
+    let plan = select::Plan {
         share,
         weights: Weights::from([(Group::Pauses, 0.0), (Group::Joint, 0.0)]),
         tolerances: Tolerances::new(),
-        engines,
-        candidates: 6,
-        refinements,
+        engines: chosen_on,
+        candidates: plan.candidates,
+        refinements: plan.refinements,
         hidden_us: HIDDEN_US,
     };
     let view = ReplicaView::new(&source, &plan, &reference);
@@ -124,9 +180,8 @@ fn add(population: &Population, replicas: u16, salt: u64, refinements: usize, er
         units.chosen_turns(&units.smallest(share, 0.5)),
         view.units.chosen_turns(&chosen.taken),
     ];
-    let settings = CHOSEN_ON.iter().take(1).chain(&HELD_OUT);
-    for (errors, setting) in errors.iter_mut().zip(settings) {
-        let engine = setting.of(&engine);
+    let mut errors = Errors::default();
+    for (errors, engine) in errors.iter_mut().zip(engines::shown(&engine)) {
         let on = [engine.clone()];
         let truth = Reference::new(&source, &routed, &engine, &on, HIDDEN_US);
         let Some(pooled) = truth.pooled.first() else {
@@ -141,18 +196,18 @@ fn add(population: &Population, replicas: u16, salt: u64, refinements: usize, er
             errors.push(judge::errors_ln(&measured, pooled));
         }
     }
+    errors
 }
 
-fn print(replicas: u16, salts: u64, errors: &Errors) -> serde_json::Value {
-    let title = format!("N = {replicas}, {salts} salts: bias / rms in %");
+fn print(replicas: u16, salts: &[u64], errors: &Errors) -> serde_json::Value {
+    let title = format!("N = {replicas}, {} salts: bias / rms in %", salts.len());
     let columns: Vec<&str> = std::iter::once("engine, set")
         .chain(SHOWN.map(|(name, ..)| name))
         .chain(["bounds"])
         .collect();
     let mut table = Table::new(&title, &columns);
     let mut rows = Vec::new();
-    let names = ["A (chosen on)", "B (held out)", "C (held out)"];
-    for (name, designs) in names.iter().zip(errors) {
+    for (name, designs) in engines::NAMES.iter().zip(errors) {
         let of = |design: usize| SHOWN.map(|(measure, ..)| figures(designs.get(design), measure));
         let real = of(0);
         for (place, design) in DESIGNS.iter().enumerate() {

@@ -267,10 +267,29 @@ impl Setting<'_> {
                     .unknown_if(self.semantics != Semantics::Recorded, || {
                         "this view has no target for the dispersion of work".to_owned()
                     });
+                let means = [&source, &set].map(|w| w.as_deref().map_or(0.0, mean));
+                let draft = match value.zip(target) {
+                    Some((value, target)) if only_relative(value, target.value, means) => draft
+                        .direction(Direction::Neutral)
+                        .note("relative to its mean, and the mean work of a turn differs the other way"),
+                    _ => draft,
+                };
                 self.finish(draft, target, window_s)
             })
             .collect()
     }
+}
+
+/// Whether work is smoother only because each turn brings more of it, or lumpier only because each
+/// brings less: in tokens the windows vary the other way, and the dimension of the mean says why.
+fn only_relative(value: f64, target: f64, [source, set]: [f64; 2]) -> bool {
+    let relative = value - target;
+    let absolute = value * set.powi(2) - target * source.powi(2);
+    relative * absolute < 0.0
+}
+
+fn mean(work: &[f64]) -> f64 {
+    work.iter().sum::<f64>() / work.len().max(1) as f64
 }
 
 type Weigh = fn(&Population, &Reuse) -> Option<Vec<f64>>;
