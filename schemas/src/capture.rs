@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 pub mod blob;
 mod decode;
+mod encode;
+mod fields;
 pub mod footer;
 pub mod v1;
 
@@ -209,6 +211,10 @@ impl Row for Exchange {
 
     fn from_columns(batch: &RecordBatch) -> Option<Vec<Self>> {
         decode::rows(batch)
+    }
+
+    fn to_columns(rows: &[Self]) -> Option<RecordBatch> {
+        encode::columns(rows)
     }
 
     fn take_bytes(rows: &mut [Self]) -> Vec<TakenBytes> {

@@ -9,6 +9,7 @@ use arrow_array::RecordBatch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(crate) mod arrays;
 mod contain;
 mod durable;
 mod format;
@@ -38,6 +39,10 @@ pub trait Row: Serialize + DeserializeOwned {
     /// Makes rows of a batch, where a format has a faster way than serde; none where serde must
     /// look, and say what is wrong.
     fn from_columns(_batch: &RecordBatch) -> Option<Vec<Self>> {
+        None
+    }
+    /// Makes a batch of rows, where a format has a faster way than serde; none where serde must.
+    fn to_columns(_rows: &[Self]) -> Option<RecordBatch> {
         None
     }
     /// Takes wide byte columns out of rows that are about to be written: they go to the file

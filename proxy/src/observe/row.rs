@@ -5,7 +5,7 @@ use crate::budget::Held;
 use crate::clock::Clock;
 use crate::config::Content;
 use crate::digest::DigestKey;
-use crate::redact::{Credentials, policy};
+use crate::redact::{Secrets, policy};
 use crate::sample::Seen;
 use crate::tape::{Arrival, Fate, Record, ResponseHead};
 use crate::track::{Mark, Track, TrackEnd};
@@ -38,6 +38,7 @@ const UNREACHABLE: &str = "truetape_upstream_connect";
 struct Draft<'a> {
     exchange: Exchange,
     arrival: &'a Arrival,
+    secrets: Secrets<'a>,
     dialect: Dialect,
     held: Held,
     lost_body: bool,
@@ -99,6 +100,7 @@ pub(super) fn of(plan: &Plan, clock: &Clock, record: Record) -> Made {
     let mut draft = Draft {
         exchange,
         arrival,
+        secrets: arrival.credentials.secrets(),
         dialect,
         held,
         lost_body,
@@ -281,22 +283,22 @@ impl Draft<'_> {
         if let Some(mut facts) = facts {
             facts.parse_status = ParseStatus::Partial;
             response::put_read(&mut self.exchange, &facts);
-            scrub_facts(&mut self.exchange, &self.arrival.credentials);
+            scrub_facts(&mut self.exchange, &self.secrets);
         }
     }
 
     /// Errors may echo what was sent. One that is coded is searched unpacked; where it holds a
     /// secret it is kept unpacked, and where it cannot be unpacked it is not kept.
     fn scrub_error(&mut self) {
-        let credentials = &self.arrival.credentials;
+        let secrets = &self.secrets;
         let exchange = &mut self.exchange;
-        scrub_facts(exchange, credentials);
+        scrub_facts(exchange, secrets);
         let coded = exchange.response_encoding.as_deref();
         let Some(body) = &mut exchange.response_body else {
             return;
         };
         if coding::is_identity(coded) {
-            credentials.scrub(body);
+            secrets.scrub(body);
             return;
         }
         let unpacked = isolated(|| coding::decode(coded, body).map(Cow::into_owned));
@@ -306,7 +308,7 @@ impl Draft<'_> {
             return;
         };
         let mut scrubbed = plain.clone();
-        credentials.scrub(&mut scrubbed);
+        secrets.scrub(&mut scrubbed);
         if scrubbed != plain {
             exchange.response_body = Some(scrubbed);
             exchange.response_encoding = Some(IDENTITY.to_owned());
@@ -316,7 +318,7 @@ impl Draft<'_> {
     fn finish(self, plan: &Plan, session: SessionFacts, messages: Vec<Message>) -> Made {
         let mut exchange = self.exchange;
         let response_id = exchange.response_id.clone();
-        scrub_request(&mut exchange, &self.arrival.credentials);
+        scrub_request(&mut exchange, &self.secrets);
         match (plan.content, &plan.digest_key) {
             (Content::Full, _) if plan.keep_blobs => {}
             (Content::Full, _) => take_blobs(&mut exchange),
@@ -381,7 +383,7 @@ fn whole(body: &[u8], end_us: Option<i64>) -> Mark {
 }
 
 /// What an answer said about itself.
-fn scrub_facts(exchange: &mut Exchange, credentials: &Credentials) {
+fn scrub_facts(exchange: &mut Exchange, secrets: &Secrets<'_>) {
     let texts = [
         &mut exchange.error_code,
         &mut exchange.error_type,
@@ -389,25 +391,25 @@ fn scrub_facts(exchange: &mut Exchange, credentials: &Credentials) {
     ];
     let reasons = exchange.finish_reasons.iter_mut().flatten();
     for text in texts.into_iter().flatten().chain(reasons) {
-        credentials.scrub_text(text);
+        secrets.scrub_text(text);
     }
 }
 
 /// Headers are kept by their names; a client may have put its secret where none belongs.
-fn scrub_headers(exchange: &mut Exchange, credentials: &Credentials) {
+fn scrub_headers(exchange: &mut Exchange, secrets: &Secrets<'_>) {
     let headers = exchange.request_headers.iter_mut();
     for field in headers.chain(&mut exchange.response_headers) {
-        credentials.scrub_text(&mut field.value);
+        secrets.scrub_text(&mut field.value);
     }
 }
 
-fn scrub_request(exchange: &mut Exchange, credentials: &Credentials) {
-    scrub_headers(exchange, credentials);
-    credentials.scrub_text(&mut exchange.path);
+fn scrub_request(exchange: &mut Exchange, secrets: &Secrets<'_>) {
+    scrub_headers(exchange, secrets);
+    secrets.scrub_text(&mut exchange.path);
     let keys = [&mut exchange.session_key, &mut exchange.parent_session_key];
     for key in keys.into_iter().flatten() {
         // Sessions that a secret names stay apart.
-        if credentials.are_in(key) {
+        if secrets.are_in(key) {
             *key = content_id(key.as_bytes());
         }
     }

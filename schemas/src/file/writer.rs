@@ -1,9 +1,11 @@
 //! Rows to a file, in bounded memory.
 
+use super::arrays::byte_array;
 use super::durable::aside;
 use super::key::Key;
 use super::{Error, FORMAT_KEY, Row, TakenBytes, rename_durably};
 use crate::column::{Column, Kind};
+use arrow_array::types::BinaryType;
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
 use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::{ArrowError, FieldRef};
@@ -99,8 +101,11 @@ impl<T: Row> Writer<T> {
         if rows.is_empty() {
             return Ok(());
         }
-        let batch = serde_arrow::to_record_batch(&self.fields, &rows)
-            .map_err(|cause| encode_error(&self.path, &cause))?;
+        let batch = match T::to_columns(rows) {
+            Some(batch) => batch,
+            None => serde_arrow::to_record_batch(&self.fields, &rows)
+                .map_err(|cause| encode_error(&self.path, &cause))?,
+        };
         let batch = with_bytes(batch, taken).map_err(|cause| encode_error(&self.path, &cause))?;
         self.writer
             .write(&batch)
@@ -182,7 +187,10 @@ fn bytes_array(mut values: Vec<Option<Vec<u8>>>) -> Result<ArrayRef, ArrowError>
         let array = BinaryArray::try_new(offsets, Buffer::from_vec(bytes), None)?;
         return Ok(Arc::new(array));
     }
-    Ok(Arc::new(BinaryArray::from_iter(values)))
+    let bodies = values.iter().map(Option::as_deref);
+    let array = byte_array::<BinaryType>(bodies)
+        .ok_or_else(|| ArrowError::OffsetOverflowError(values.len()))?;
+    Ok(Arc::new(array))
 }
 
 fn encode_error(path: &Path, cause: &dyn std::fmt::Display) -> Error {

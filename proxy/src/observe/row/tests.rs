@@ -2,6 +2,7 @@ use super::*;
 use crate::observe::Readers;
 use crate::recorder::Recorder;
 use crate::redact::CallerKey;
+use crate::redact::Credentials;
 use crate::redact::HeaderText;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};

@@ -5,13 +5,13 @@ use arrow_array::RecordBatch;
 use arrow_schema::FieldRef;
 use proptest::prelude::*;
 
-fn batch(rows: &[Exchange]) -> RecordBatch {
+pub(in crate::capture) fn batch(rows: &[Exchange]) -> RecordBatch {
     let fields: Vec<FieldRef> = schema(v1::COLUMNS).fields().to_vec();
     serde_arrow::to_record_batch(&fields, &rows).unwrap()
 }
 
 /// A row with a value in every column, each its own; blobs aside, which are serde's.
-fn full(n: u64) -> Exchange {
+pub(in crate::capture) fn full(n: u64) -> Exchange {
     let mut fields = serde_json::Map::new();
     for (at, column) in v1::COLUMNS.iter().enumerate() {
         let number = n * 1_000 + at as u64;
