@@ -17,10 +17,12 @@ use std::collections::BTreeMap;
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::run::Dispatch;
 
+mod gaps;
 mod measure;
 pub mod rates;
 pub mod stats;
 
+pub use gaps::Gaps;
 use rates::{Rate, Throughput};
 use stats::{Adjusted, Stats};
 
@@ -137,6 +139,14 @@ pub fn lateness_us(dispatch: &Dispatch) -> Option<i64> {
 
 /// Summarizes the dispatches of a run.
 pub fn summarize(dispatches: &[Dispatch]) -> Summary {
+    let answered = dispatches.iter().filter(|d| answered(d));
+    let itl_ms = Stats::of_us(answered.flat_map(measure::itl_us));
+    summarize_with(dispatches, itl_ms)
+}
+
+/// The same of dispatches without their token events, whose gaps were counted before: a long run has
+/// too many of them for memory.
+pub fn summarize_with(dispatches: &[Dispatch], itl_ms: Stats) -> Summary {
     let sent = || {
         dispatches
             .iter()
@@ -150,12 +160,7 @@ pub fn summarize(dispatches: &[Dispatch]) -> Summary {
         session_delay_ms: Stats::of_us(sent().filter_map(|dispatch| dispatch.session_delay_us)),
         from_send: clock(dispatches, |_| 0),
         from_due: clock(dispatches, before_us),
-        itl_ms: Stats::of_us(
-            dispatches
-                .iter()
-                .filter(|d| answered(d))
-                .flat_map(measure::itl_us),
-        ),
+        itl_ms,
         tpot_ms: Stats::of_ms(
             dispatches
                 .iter()

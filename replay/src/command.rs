@@ -9,6 +9,7 @@ use crate::load::{self, Loaded};
 use crate::plan::{self, Plan};
 use crate::probe_target::{self, Probed, Sample, Takes};
 use crate::progress::Progress;
+use crate::rows::Rows;
 use crate::walk::{self, Halt, Manner, Walked};
 use crate::{body, dry_run, files, report, run_dir, settings, signals, verdict};
 use std::path::Path;
@@ -123,6 +124,7 @@ pub async fn replay(
         ready = Box::pin(make_ready(args, &mut set, &run_id)) => ready?,
     };
     run_dir::prepare(out)?;
+    let rows = Rows::create(out, &run_id, &set.manifest.digest)?;
     let plan = Arc::new(ready.plan);
     let due_us = plan
         .dispatches
@@ -135,6 +137,7 @@ pub async fn replay(
         ready.manner,
         halt,
         Progress::new(due_us),
+        rows,
     )
     .await?;
     conclude(args, &set, out, run_id, ready.learnt, walked)
@@ -245,7 +248,7 @@ fn conclude(
     };
     let level1 = set.level1.as_ref();
     let graded = grade::run_against_set(&set.manifest, &set.turns, &run, rows, level1);
-    run_dir::write(out, &run, rows, &graded)?;
+    run_dir::write(out, &run, &graded)?;
     Ok(Replayed {
         run,
         report: graded,

@@ -11,7 +11,7 @@
 //! 7. [`walk`]: the run itself: send, measure, collect, stop;
 //! 8. [`probe_target`] and [`isolation`]: what the target is and takes, asked before anything is
 //!    measured;
-//! 9. [`run_dir`] and [`report`]: the run on disk, and the report that is drawn from it.
+//! 9. [`rows`], [`run_dir`] and [`report`]: the run on disk, and the report that is drawn from it.
 //!
 //! ```text
 //!  set ─▶ plan ─▶ pacing thread ══ spawn ══▶ exchange tasks ══ bounded ══▶ collector ─▶ run/1
@@ -41,6 +41,7 @@ pub mod probe_target;
 pub mod progress;
 pub mod report;
 pub mod row;
+pub mod rows;
 pub mod run_dir;
 pub mod schedule;
 pub mod settings;

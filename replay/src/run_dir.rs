@@ -2,12 +2,9 @@
 
 use crate::error::Error;
 use std::path::Path;
-use truetape_schemas::file::{self, Writer, write_atomically};
+use truetape_schemas::file::{self, write_atomically};
 use truetape_schemas::report::Report;
-use truetape_schemas::run::{self, Dispatch, Run};
-
-/// Rows handed to the writer at once.
-const WRITE_BATCH_ROWS: usize = 4 * 1024;
+use truetape_schemas::run::{self, Run};
 
 /// Looks whether a run can be written to a directory, and leaves nothing behind.
 pub fn check(out: &Path) -> Result<(), Error> {
@@ -38,16 +35,9 @@ fn empty(out: &Path, mut entries: std::fs::ReadDir) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes a run. A directory without a `run.json` is not one, so that it comes last.
-pub fn write(out: &Path, run: &Run, rows: &[Dispatch], report: &Report) -> Result<(), Error> {
-    let mut writer = Writer::<Dispatch>::create(&out.join(run::TURNS))?;
-    for batch in rows.chunks(WRITE_BATCH_ROWS) {
-        writer.write(batch)?;
-    }
-    writer.finish(&[
-        ("run_id".to_owned(), run.run_id.clone()),
-        ("set_digest".to_owned(), run.set_digest.clone()),
-    ])?;
+/// Writes what a run came to; its rows are there already. A directory without a `run.json` is not a
+/// run, so that it comes last.
+pub fn write(out: &Path, run: &Run, report: &Report) -> Result<(), Error> {
     write_atomically(
         &out.join(run::FIDELITY),
         &json(&out.join(run::FIDELITY), report)?,

@@ -37,6 +37,7 @@ pub fn run(
         (None, Some(_)) => STOPPED,
         (None, None) => VALID,
     };
+    let summary = latency::summarize_with(&walked.rows, walked.gaps.stats());
     Run {
         format: FORMAT.to_string(),
         set_name: manifest.name.clone(),
@@ -47,7 +48,7 @@ pub fn run(
         validity: validity.to_owned(),
         validity_reasons: late.into_iter().chain(stopped).collect(),
         account: row::account(&walked.rows),
-        summary: serde_json::to_value(latency::summarize(&walked.rows)).unwrap_or_default(),
+        summary: serde_json::to_value(summary).unwrap_or_default(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Run::default()
     }
@@ -109,6 +110,7 @@ mod tests {
         let rows = lateness_us.iter().map(row).collect();
         Walked {
             rows,
+            gaps: latency::Gaps::default(),
             zero_us: 0,
             duration_us: 0,
             stopped,

@@ -11,12 +11,14 @@ use crate::pace::{self, Inbox};
 use crate::plan::{Plan, reason};
 use crate::progress::Progress;
 use crate::row;
+use crate::rows::{ReadBack, Rows};
 use crate::schedule::{Release, Schedule};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use truetape_fidelity::latency::Gaps;
 use truetape_schemas::run::Dispatch;
 use truetape_schemas::wire::session::RUN_HEADER;
 
@@ -68,8 +70,11 @@ pub struct Manner {
 /// What a walk came to.
 #[derive(Debug)]
 pub struct Walked {
-    /// One row for each turn of the plan, sent or not, ordered by turn.
+    /// One row for each turn of the plan, sent or not, ordered by turn; without token events, which
+    /// are on disk only.
     pub rows: Vec<Dispatch>,
+    /// The gaps between those events.
+    pub gaps: Gaps,
     /// Schedule zero on the wall clock.
     pub zero_us: i64,
     /// From schedule zero to the end of the last exchange.
@@ -95,6 +100,7 @@ pub async fn walk(
     manner: Manner,
     halt: Halt,
     mut progress: Progress,
+    mut kept: Rows,
 ) -> Result<Walked, Error> {
     let nodes = plan
         .dispatches
@@ -131,10 +137,11 @@ pub async fn walk(
         by_user: halt.stop.clone(),
         tripped: tripped.clone(),
         trip: None,
+        failed: None,
     };
     let stopper = stop_politely(halt.clone(), tripped, Arc::clone(&inbox), manner.grace);
-    let (mut rows, trip) = tokio::select! {
-        collected = collector.collect(rows, clock, &mut progress) => collected,
+    let collected = tokio::select! {
+        collected = collector.collect(rows, clock, &mut progress, &mut kept) => collected,
         never = stopper => match never {},
     };
     tracker.close();
@@ -144,6 +151,7 @@ pub async fn walk(
         problem: "it panicked".to_owned(),
     })?;
     progress.finish();
+    let trip = collected?;
     let by_user = || Trip {
         reason: reason::STOPPED,
         problem: "it was interrupted".to_owned(),
@@ -155,10 +163,14 @@ pub async fn walk(
     let withdrawn = withdrawn
         .into_iter()
         .filter_map(|at| plan.dispatches.get(at as usize));
-    rows.extend(withdrawn.map(|planned| row::withdrawn(planned, why)));
-    rows.extend(plan.unsent.iter().map(row::unsent));
-    rows.sort_by_key(|row| row.turn_id);
+    for planned in withdrawn {
+        kept.push(row::withdrawn(planned, why)).await?;
+    }
+    for unsent in &plan.unsent {
+        kept.push(row::unsent(unsent)).await?;
+    }
     let planned = plan.dispatches.len() + plan.unsent.len();
+    let ReadBack { rows, gaps } = kept.finish().await?;
     if rows.len() != planned {
         let problem = format!(
             "{} rows of {planned} turns: an exchange panicked",
@@ -172,6 +184,7 @@ pub async fn walk(
     let duration_us = rows.iter().filter_map(end_us).max().unwrap_or(0);
     Ok(Walked {
         rows,
+        gaps,
         zero_us,
         duration_us,
         stopped,
@@ -279,6 +292,8 @@ struct Collector {
     by_user: CancellationToken,
     tripped: CancellationToken,
     trip: Option<Trip>,
+    /// Why rows can no longer be written.
+    failed: Option<Error>,
 }
 
 impl Collector {
@@ -288,20 +303,33 @@ impl Collector {
         mut done: mpsc::Receiver<Dispatch>,
         clock: Clock,
         progress: &mut Progress,
-    ) -> (Vec<Dispatch>, Option<Trip>) {
-        let mut rows = Vec::new();
+        kept: &mut Rows,
+    ) -> Result<Option<Trip>, Error> {
         let period = progress.period();
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
         loop {
             tokio::select! {
                 row = done.recv() => {
-                    let Some(row) = row else { return (rows, self.trip) };
+                    let Some(row) = row else {
+                        return self.failed.map_or(Ok(self.trip), Err);
+                    };
                     progress.ended(&row);
                     self.ended(&row);
-                    rows.push(row);
+                    self.keep(row, kept).await;
                 }
                 _ = ticks.tick() => progress.show(clock.now_us()),
             }
+        }
+    }
+
+    /// A run that cannot be written any more is stopped, and its rows are let go.
+    async fn keep(&mut self, row: Dispatch, kept: &mut Rows) {
+        if self.failed.is_some() {
+            return;
+        }
+        if let Err(cause) = kept.push(row).await {
+            self.failed = Some(cause);
+            self.tripped.cancel();
         }
     }
 

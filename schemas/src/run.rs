@@ -159,7 +159,9 @@ pub fn open(dir: &Path) -> Result<Run, Error> {
     read_json(&dir.join(RUN), FORMAT)
 }
 
-/// Reads a run's dispatches.
+/// Reads a run's dispatches, ordered by turn.
 pub fn dispatches(dir: &Path) -> Result<Vec<Dispatch>, Error> {
-    Reader::<Dispatch>::open(&dir.join(TURNS))?.read_all()
+    let mut rows = Reader::<Dispatch>::open(&dir.join(TURNS))?.read_all()?;
+    rows.sort_by_key(|row| row.turn_id);
+    Ok(rows)
 }

@@ -10,7 +10,8 @@ const fn o(name: &'static str, kind: Kind, doc: &'static str) -> Column {
     Column::optional(name, kind, doc)
 }
 
-/// `turns.parquet`: one row a dispatch, ordered by `turn_id`.
+/// `turns.parquet`: one row a dispatch, in the order in which they ended; what was not sent
+/// comes last. Rows are written while a run goes on.
 ///
 /// `due_us`, `ready_us` and `sent_us` count from schedule zero, the other offsets from the moment the
 /// request was fully sent (D2), which is `request_end_us` after `sent_us`.
