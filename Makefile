@@ -55,6 +55,12 @@ bench-proxy: sidecar ## Compare the proxy with its peers: nginx, haproxy, envoy,
 	TRUETAPE_BENCH_PROXY=$(or $(TRUETAPE_BENCH_PROXY),$(CURDIR)/target/sidecar/truetape-proxy) \
 	  $(CARGO) bench --locked -p truetape-testkit --bench proxy -- $(ARGS)
 
+.PHONY: bench-replay
+bench-replay: ## Lateness of the replayer at the upstream, beside its peers: aiperf, inference-perf, vllm, guidellm.
+	$(CARGO) build --locked --release
+	TRUETAPE_BENCH_TRUETAPE=$(or $(TRUETAPE_BENCH_TRUETAPE),$(CURDIR)/target/release/truetape) \
+	  $(CARGO) bench --locked -p truetape-testkit --bench replay -- $(ARGS)
+
 .PHONY: bench-compiler
 bench-compiler: ## Profile, select and emit 1 M and 4 M made-up turns: time, memory, growth.
 	$(CARGO) bench --locked -p truetape-compiler --bench compiler -- $(ARGS)
