@@ -22,6 +22,7 @@ pub mod group;
 pub mod judge;
 pub mod problem;
 pub mod reference;
+mod refine;
 pub mod replica;
 pub mod search;
 pub mod source;

@@ -1,6 +1,6 @@
 //! The engines of the table.
 //!
-//! Choices are made on three settings ([`CHOSEN_ON`]). B and C were looked at while the search was
+//! Choices are made on five settings ([`CHOSEN_ON`]). B and C were looked at while the search was
 //! made; D and E were written down before anything was measured on them, and nothing was changed
 //! after. They differ in what no other setting varies: the ratio of prefill to decoding, and the
 //! seats of a batch.

@@ -44,7 +44,7 @@ pub struct Select {
 const CANDIDATES_DEFAULT: usize = 6;
 
 /// Exchanges that the engine model is asked about.
-const REFINEMENTS_DEFAULT: usize = 300;
+const REFINEMENTS_DEFAULT: usize = 600;
 
 impl Default for Select {
     fn default() -> Self {

@@ -155,9 +155,9 @@ impl Setting {
     }
 }
 
-/// Settings that candidates are chosen on: the engine at hand, one with less memory, less work in a
-/// step and less time for it, and one with more memory and more time.
-pub const CHOSEN_ON: [Setting; 3] = [
+/// Settings that candidates are chosen on: the engine at hand, and others around it with less or more
+/// memory, time and work in a step. One alone would be fitted in its accidents.
+pub const CHOSEN_ON: [Setting; 5] = [
     Setting {
         memory: 1.0,
         time: 1.0,
@@ -172,6 +172,16 @@ pub const CHOSEN_ON: [Setting; 3] = [
         memory: 1.6,
         time: 1.4,
         step_tokens: 1.0,
+    },
+    Setting {
+        memory: 0.7,
+        time: 1.15,
+        step_tokens: 0.4,
+    },
+    Setting {
+        memory: 3.0,
+        time: 0.9,
+        step_tokens: 1.5,
     },
 ];
 

@@ -11,17 +11,14 @@ use super::fleet::hit_names;
 use super::judge::{self, Measured};
 use super::problem::{Problem, Tolerances, Weights, WorkTarget};
 use super::reference::Reference;
-use super::search::{Exchange, State};
+use super::refine::refine;
+use super::search::State;
 use super::source::{Source, Stream, Units};
 use truetape_fidelity::engine::EngineConfig;
-use truetape_fidelity::mix::mix;
 
 /// Stretches of time in which the tokens are matched: enough for a slow drift, too few to balance a
 /// replica's bad moments away.
 const STRATA: usize = 3;
-
-/// How much worse than the best candidate's the sums may become while latencies are brought nearer.
-const SUMS_SLACK: f64 = 2.0;
 
 /// What a replica view is made with.
 #[derive(Clone, Debug)]
@@ -61,8 +58,8 @@ pub struct Chosen {
 #[derive(Clone, Debug)]
 pub struct ReplicaView<'a> {
     source: &'a Source<'a>,
-    plan: &'a Plan,
-    reference: &'a Reference,
+    pub(super) plan: &'a Plan,
+    pub(super) reference: &'a Reference,
     /// The units: sessions.
     pub units: Units,
     /// Their vectors.
@@ -102,21 +99,25 @@ impl<'a> ReplicaView<'a> {
         let turns = self.units.chosen_turns(taken);
         let mut measured = Vec::new();
         let mut misfit = 0.0;
-        for (engine, wanted) in self.plan.engines.iter().zip(&self.reference.pooled) {
-            let jobs = judge::jobs(
-                self.source,
-                &turns,
-                engine.block_tokens,
-                self.plan.hidden_us,
-            );
-            let found = judge::run(engine, &jobs).measured();
-            misfit += judge::misfit(&found, wanted);
+        for engine in 0..self.plan.engines.len() {
+            let (found, more) = self.on(engine, &turns)?;
+            misfit += more;
             if misfit >= below {
                 return None;
             }
             measured.push(found);
         }
         Some((measured, misfit))
+    }
+
+    /// Runs turns on one of the engines that are chosen on.
+    pub(super) fn on(&self, engine: usize, turns: &[u32]) -> Option<(Measured, f64)> {
+        let wanted = self.reference.pooled.get(engine)?;
+        let engine = self.plan.engines.get(engine)?;
+        let jobs = judge::jobs(self.source, turns, engine.block_tokens, self.plan.hidden_us);
+        let found = judge::run(engine, &jobs).measured();
+        let misfit = judge::misfit(&found, wanted);
+        Some((found, misfit))
     }
 
     /// Chooses sessions.
@@ -142,7 +143,8 @@ impl<'a> ReplicaView<'a> {
             best = Some((state, chosen));
         }
         match best {
-            Some((state, chosen)) => self.refine(
+            Some((state, chosen)) => refine(
+                self,
                 state,
                 Chosen {
                     simulated: candidates,
@@ -157,35 +159,5 @@ impl<'a> ReplicaView<'a> {
                 simulated: 0,
             },
         }
-    }
-
-    /// Keeps exchanges that bring latencies nearer and leave the sums about as right as they are.
-    fn refine(&self, mut state: State<'_>, mut chosen: Chosen) -> Chosen {
-        let mut stream = Stream::new(mix(1));
-        let limit = state.misfit() * SUMS_SLACK + state.units() as f64 * 0.01 + 4.0;
-        for _ in 0..self.plan.refinements {
-            let mut done: Vec<Exchange> = Vec::new();
-            for _ in 0..1 + stream.below(3) {
-                if let Some((exchange, _)) = state.any_exchange(&mut stream, limit) {
-                    state.exchange(exchange);
-                    done.push(exchange);
-                }
-            }
-            if done.is_empty() {
-                continue;
-            }
-            chosen.simulated += 1;
-            if let Some((measured, misfit)) = self.judge(state.taken(), chosen.misfit) {
-                chosen.taken = state.taken().to_vec();
-                chosen.sums_misfit = state.misfit();
-                chosen.measured = measured;
-                chosen.misfit = misfit;
-            } else {
-                for exchange in done.into_iter().rev() {
-                    state.exchange(exchange.back());
-                }
-            }
-        }
-        chosen
     }
 }

@@ -289,7 +289,10 @@ fn the_engine_model_brings_latencies_nearer_and_sums_stay_right() {
     let source = source(&population, 4);
     let routed = route(&source, Routing::Session(4));
     let engine = busy_engine(&source, &routed, BLOCK);
-    let engines = vec![engine.clone()];
+    let engines: Vec<EngineConfig> = judge::CHOSEN_ON[..3]
+        .iter()
+        .map(|setting| setting.of(&engine))
+        .collect();
     let reference = Reference::new(&source, &routed, &engine, &engines, 1);
     let plan = |refinements: usize| Plan {
         share: 0.25,
@@ -304,6 +307,10 @@ fn the_engine_model_brings_latencies_nearer_and_sums_stay_right() {
     let view = |plan| {
         let view = ReplicaView::new(&source, plan, &reference);
         let chosen = view.choose(&view.problem());
+        // What is told is what the sessions measure, whichever engines were asked last.
+        let judged = view.judge(&chosen.taken, f64::INFINITY).unwrap();
+        assert_eq!(judged.0, chosen.measured);
+        assert!((judged.1 / chosen.misfit - 1.0).abs() < 1e-9);
         (
             share_of(&source, &view.units.chosen_turns(&chosen.taken)),
             chosen,

@@ -89,7 +89,7 @@ fn a_captured_replica_is_the_budget_and_its_routing_the_reference() {
         .iter()
         .filter(|engine| engine.chosen_on)
         .count();
-    assert_eq!((told.engines.len(), chosen_on), (5, 3));
+    assert_eq!((told.engines.len(), chosen_on), (7, 5));
     assert!(
         told.residuals
             .iter()

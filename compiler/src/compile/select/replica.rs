@@ -15,8 +15,11 @@ use truetape_schemas::set::manifest::Selection;
 /// takes about 15 us on each setting: 200,000 on five of them, 15 s.
 const SIMULATED_TURNS_MAX: usize = 200_000;
 
-/// Turns that are simulated at most to choose and refine: about 30 s.
-const JUDGED_TURNS_MAX: f64 = 2e6;
+/// Turns that are simulated at most to choose and refine: at 5 us each, 20 s.
+const JUDGED_TURNS_MAX: f64 = 4e6;
+
+/// Engines that are asked about an exchange, on average: most are no gain on the first or second.
+const ASKED_MEAN: f64 = 2.0;
 
 /// Share by which a set may differ from one replica before its latencies are another thing.
 const REPLICA_SHARE_OFF: f64 = 0.02;
@@ -114,7 +117,7 @@ pub(super) fn balanced(source: &Source<'_>, recipe: &Recipe) -> Result<Choice, E
     let hidden_us = source.population.clock_resolution_us.unwrap_or(1);
     let engines = on(&settings, &engine);
     let reference = Reference::new(source, &replicas, &engine, &engines, hidden_us);
-    let rounds = JUDGED_TURNS_MAX / (turns as f64 * share * engines.len() as f64).max(1.0);
+    let rounds = JUDGED_TURNS_MAX / (turns as f64 * share * ASKED_MEAN).max(1.0);
     let plan = Plan {
         share,
         weights: ask.weights.clone(),
