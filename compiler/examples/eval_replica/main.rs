@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         threads: shown::argument("--threads", cores as u64) as usize,
     };
     let only = shown::argument("--replicas", 0);
-    let eval = Eval::begin("replica");
+    let eval = Eval::begin("eval-replica");
     let Some(path) = shared::path("traces/mooncake/conversation_trace.jsonl") else {
         return Ok(());
     };

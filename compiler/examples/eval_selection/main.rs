@@ -37,7 +37,7 @@ struct Case {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let salts = shown::argument("--salts", 20);
-    let eval = Eval::begin("selection");
+    let eval = Eval::begin("eval-selection");
     let mut figures = Vec::new();
     if let Some(path) = shared::path("traces/mooncake/conversation_trace.jsonl") {
         let population = mooncake::mooncake(&path)?;

@@ -28,7 +28,7 @@ use truetape_testkit::eval::{Eval, Table};
 const RECIPE: &str = "[select]\nmethod = \"all\"\n[content]\nkind = \"lengths\"";
 
 fn main() {
-    let eval = Eval::begin("sessions");
+    let eval = Eval::begin("eval-sessions");
     let mut table = Table::new(
         "Sessions told without ids",
         &[
