@@ -61,6 +61,16 @@ bench-replay: ## Lateness of the replayer at the upstream, beside its peers: aip
 	TRUETAPE_BENCH_TRUETAPE=$(or $(TRUETAPE_BENCH_TRUETAPE),$(CURDIR)/target/release/truetape) \
 	  $(CARGO) bench --locked -p truetape-testkit --bench replay -- $(ARGS)
 
+.PHONY: test-engines
+test-engines: ## Record, compile and replay against llama.cpp and the Dynamo mocker (needs Python 3.12, installs them).
+	$(CARGO) build --locked
+	TRUETAPE_BINARY=$(CURDIR)/target/debug/truetape $(CARGO) run --quiet --locked -p truetape-testkit --example engines -- llamacpp dynamo
+
+.PHONY: test-vllm
+test-vllm: ## The same against vLLM on processors (needs Python 3.11; 6 GB).
+	$(CARGO) build --locked
+	TRUETAPE_BINARY=$(CURDIR)/target/debug/truetape $(CARGO) run --quiet --locked -p truetape-testkit --example engines -- vllm
+
 .PHONY: bench-compiler
 bench-compiler: ## Profile, select and emit 1 M and 4 M made-up turns: time, memory, growth.
 	$(CARGO) bench --locked -p truetape-compiler --bench compiler -- $(ARGS)
