@@ -103,13 +103,24 @@ pub struct FailuresInfinite {
     pub e2el_ms: Adjusted,
 }
 
-/// Why a dispatch was not sent when the user asked for the beginning of the set only: a window of
-/// the set, and no failure.
+/// Why dispatches were not sent where the user asked for a part of the set only, its beginning or a
+/// share of its sessions: no failures.
 const AFTER_DURATION: &str = "after_duration";
+const THINNED: &str = "thinned";
 
 /// Whether a dispatch is after the run's `--duration`: it was never planned.
 pub fn is_after_duration(dispatch: &Dispatch) -> bool {
     dispatch.not_sent_reason.as_deref() == Some(AFTER_DURATION)
+}
+
+/// Whether a dispatch is of a session that was left out to lower the rate: it was never planned.
+pub fn is_thinned(dispatch: &Dispatch) -> bool {
+    dispatch.not_sent_reason.as_deref() == Some(THINNED)
+}
+
+/// Whether a dispatch is of a part of the set that the run was not asked for.
+pub fn is_left_out(dispatch: &Dispatch) -> bool {
+    is_after_duration(dispatch) || is_thinned(dispatch)
 }
 
 /// Whether a dispatch was answered completely: only these have latencies (D7).
@@ -170,7 +181,7 @@ pub fn summarize_with(dispatches: &[Dispatch], itl_ms: Stats) -> Summary {
         planned: Rate::of(
             dispatches
                 .iter()
-                .filter(|dispatch| !is_after_duration(dispatch))
+                .filter(|dispatch| !is_left_out(dispatch))
                 .map(|dispatch| dispatch.due_us),
         ),
         achieved: Rate::of(dispatches.iter().filter_map(|dispatch| dispatch.sent_us)),

@@ -8,7 +8,7 @@
 //! 4. [`engine`]: the reference engine model, in virtual time;
 //! 5. [`quantile`]: the one definition of a percentile;
 //! 6. [`population`]: turns as the measures see them;
-//! 7. [`dispersion`]: how bursty arrivals are;
+//! 7. [`dispersion`]: how bursty arrivals are, and [`draws`] random numbers of a shape;
 //! 8. [`profile`]: the statistics of one population;
 //! 9. [`latency`]: the latencies of a run;
 //! 10. [`grade`]: dimensions and verdicts, [`direction`] which way they bend results, and
@@ -21,6 +21,7 @@ pub mod blocks;
 pub mod checklist;
 pub mod direction;
 pub mod dispersion;
+pub mod draws;
 pub mod engine;
 pub mod grade;
 pub mod latency;

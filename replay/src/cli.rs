@@ -4,6 +4,10 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod arrivals;
+
+pub use arrivals::{ArrivalArgs, OnFailedTurn};
+
 /// Replay a set against a target, and say how far the run is from the set.
 #[derive(Clone, Debug, Args)]
 pub struct ReplayArgs {
@@ -32,8 +36,12 @@ pub struct ReplayArgs {
     #[arg(long, env = "TRUETAPE_DURATION", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub duration: Option<Duration>,
 
-    /// Start sessions F times as fast: a factor above 1 is faster. Only session starts move (start / F);
-    /// think times inside a session are never scaled.
+    /// When sessions start.
+    #[command(flatten)]
+    pub schedule: ArrivalArgs,
+
+    /// Change the rate of session starts by F: above 1 is faster (see `--rate-mode`). Think times inside
+    /// a session are never scaled.
     #[arg(
         long,
         env = "TRUETAPE_RATE_SCALE",

@@ -1,7 +1,7 @@
 //! `truetape replay`, from the command line to the exit code.
 
 use crate::breaker::Trip;
-use crate::cli::{Cache, FailOn, Output, ReplayArgs};
+use crate::cli::{Cache, FailOn, OnFailedTurn, Output, ReplayArgs};
 use crate::client::{Client, Target};
 use crate::error::Error;
 use crate::isolation::{self, Salting};
@@ -11,7 +11,7 @@ use crate::probe_target::{self, Probed, Sample, Takes};
 use crate::progress::Progress;
 use crate::rows::Rows;
 use crate::walk::{self, Halt, Manner, Walked};
-use crate::{body, dry_run, files, report, run_dir, settings, signals, verdict};
+use crate::{arrivals, body, dry_run, files, report, run_dir, settings, shard, signals, verdict};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -116,7 +116,7 @@ pub async fn replay(
     out: &Path,
     halt: Halt,
 ) -> Result<Replayed, Error> {
-    let run_id = truetape_schemas::ids::new_exchange_id();
+    let run_id = shard::own_run_id(&args.schedule, &args.target, &set);
     run_dir::check(out)?;
     let ready = tokio::select! {
         biased;
@@ -126,6 +126,10 @@ pub async fn replay(
     run_dir::prepare(out)?;
     let rows = Rows::create(out, &run_id, &set.manifest.digest)?;
     let plan = Arc::new(ready.plan);
+    let planned = Told {
+        steps: plan.steps.clone(),
+        digest: plan.digest.clone(),
+    };
     let due_us = plan
         .dispatches
         .iter()
@@ -140,7 +144,13 @@ pub async fn replay(
         rows,
     )
     .await?;
-    conclude(args, &set, out, run_id, ready.learnt, walked)
+    conclude(args, &set, out, run_id, ready.learnt, planned, walked)
+}
+
+/// What `run.json` says of the plan.
+struct Told {
+    steps: Vec<arrivals::Step>,
+    digest: String,
 }
 
 /// Everything that is there before the first request of a run.
@@ -201,6 +211,12 @@ async fn make_ready(args: &ReplayArgs, set: &mut Loaded, run_id: &str) -> Result
     findings.extend(probed.findings.iter().cloned());
     findings.extend(set.findings.iter().cloned());
     findings.extend(plan.findings.iter().cloned());
+    findings.extend(
+        args.schedule
+            .shard
+            .map(|shard| shard.finding(plan.elsewhere)),
+    );
+    shard::wait_for_start(args.schedule.start_at).await;
     client
         .warm(args.warm_connections.min(plan.dispatches.len()))
         .await;
@@ -224,6 +240,7 @@ fn conclude(
     out: &Path,
     run_id: String,
     learnt: Learnt,
+    planned: Told,
     walked: Walked,
 ) -> Result<Replayed, Error> {
     let rows = &walked.rows;
@@ -244,10 +261,13 @@ fn conclude(
         engine: learnt.probed.engine,
         flags: settings::flags(args, &found),
         findings: learnt.findings,
+        steps: verdict::steps(&planned.steps, rows),
+        plan_digest: planned.digest,
         ..judged
     };
     let level1 = set.level1.as_ref();
-    let graded = grade::run_against_set(&set.manifest, &set.turns, &run, rows, level1);
+    let turns = shard::own_turns(set, args.schedule.shard);
+    let graded = grade::run_against_set(&set.manifest, &turns, &run, rows, level1);
     run_dir::write(out, &run, &graded)?;
     Ok(Replayed {
         run,
@@ -347,6 +367,8 @@ fn manner(
 ) -> Manner {
     Manner {
         pacing: args.pacing,
+        skips_after_failure: args.schedule.on_failed_turn == OnFailedTurn::Skip,
+        start_at_us: args.schedule.start_at,
         in_flight_max: args.max_in_flight.unwrap_or(usize::MAX),
         timeout: args.timeout,
         grace: args.grace,

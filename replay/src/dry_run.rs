@@ -85,6 +85,7 @@ fn outline(set: &Loaded, plan: &Plan) -> Outline {
 
 fn text(outline: &Outline) -> String {
     let rate = |rate: Option<f64>| rate.map_or("unknown".to_owned(), |rate| format!("{rate:.2}/s"));
+    let dispersion = |idc: Option<f64>| idc.map_or("unknown".to_owned(), |idc| format!("{idc:.2}"));
     let mut lines = vec![
         format!(
             "plan of {} (sha256:{})",
@@ -104,6 +105,11 @@ fn text(outline: &Outline) -> String {
             rate(outline.rate.mean_per_s),
             rate(outline.rate.peak_1s_per_s),
             rate(outline.rate.peak_10s_per_s)
+        ),
+        format!(
+            "  dispersion {} over 10 s, {} over 60 s",
+            dispersion(outline.rate.idc_10s),
+            dispersion(outline.rate.idc_60s)
         ),
         format!(
             "  tokens     {} in, {} out",

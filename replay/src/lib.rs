@@ -4,7 +4,8 @@
 //!
 //! 1. [`cli`]: what can be asked;
 //! 2. [`load`]: a set, read and checked before anything is sent;
-//! 3. [`plan`] and [`body`]: turns and flags become dispatches with absolute deadlines (R1);
+//! 3. [`arrivals`]: when sessions start; [`plan`] and [`body`]: turns and flags become dispatches with
+//!    absolute deadlines (R1);
 //! 4. [`schedule`]: which dispatch may be sent when, as a pure state machine (R2, R3);
 //! 5. [`pace`]: the thread that walks the schedule in real time;
 //! 6. [`client`]: one request, one timed answer;
@@ -23,6 +24,7 @@
 //! lateness is recorded. R3 A turn is sent after the turns it depends on, at
 //! `max(due, end of dependency + think time)`. R4 Nothing is skipped silently.
 
+pub mod arrivals;
 pub mod body;
 pub mod breaker;
 pub mod cli;
@@ -45,6 +47,7 @@ pub mod rows;
 pub mod run_dir;
 pub mod schedule;
 pub mod settings;
+pub mod shard;
 pub mod signals;
 pub mod verdict;
 pub mod walk;

@@ -7,7 +7,7 @@
 //! by a dependency that has just ended.
 
 use crate::clock::Clock;
-use crate::schedule::{Release, Schedule};
+use crate::schedule::{Release, Schedule, Unsent};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ pub const SPIN_MAX: Duration = Duration::from_micros(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
     Ended { index: u32, end_us: i64 },
+    Failed { index: u32, end_us: i64 },
     Stop,
 }
 
@@ -35,6 +36,11 @@ impl Inbox {
     /// Says that a dispatch has ended.
     pub fn ended(&self, index: u32, end_us: i64) {
         self.tell(News::Ended { index, end_us });
+    }
+
+    /// Says that a dispatch has ended and failed.
+    pub fn failed(&self, index: u32, end_us: i64) {
+        self.tell(News::Failed { index, end_us });
     }
 
     /// Asks to send nothing more.
@@ -74,7 +80,7 @@ impl Inbox {
 }
 
 /// Walks a schedule to its end: calls `release` for each dispatch at its time, in order, and
-/// returns those that were withdrawn.
+/// returns those that were not sent.
 ///
 /// `release` starts a request and returns. A slow target makes answers late; it must never make
 /// arrivals late, or the run would measure the replayer.
@@ -84,7 +90,7 @@ pub fn walk(
     inbox: &Inbox,
     spin: Duration,
     mut release: impl FnMut(Release),
-) -> Vec<u32> {
+) -> Unsent {
     sharpen_timers();
     let mut releases = Vec::new();
     loop {
@@ -93,7 +99,7 @@ pub fn walk(
             release(due);
         }
         if schedule.is_done() {
-            return Vec::new();
+            return schedule.into_unsent();
         }
         let deadline = schedule
             .next_deadline_us()
@@ -102,7 +108,8 @@ pub fn walk(
         for item in &news {
             match *item {
                 News::Ended { index, end_us } => schedule.ended(index, end_us),
-                News::Stop => return schedule.withdraw(),
+                News::Failed { index, end_us } => schedule.failed(index, end_us),
+                News::Stop => return schedule.into_unsent(),
             }
         }
         if let (true, Some(deadline)) = (news.is_empty() && !spin.is_zero(), deadline) {
@@ -120,7 +127,7 @@ pub fn start(
     inbox: Arc<Inbox>,
     spin: Duration,
     release: impl FnMut(Release) + Send + 'static,
-) -> std::io::Result<std::thread::JoinHandle<Vec<u32>>> {
+) -> std::io::Result<std::thread::JoinHandle<Unsent>> {
     let spin = spin.min(SPIN_MAX);
     std::thread::Builder::new()
         .name("pace".to_owned())
@@ -158,7 +165,7 @@ mod tests {
                 sent.push((release, sent_us));
                 scope.spawn(move || inbox.ended(release.index, sent_us));
             });
-            assert!(withdrawn.is_empty());
+            assert_eq!(withdrawn, Unsent::default());
         });
         sent
     }
@@ -189,6 +196,7 @@ mod tests {
                 due_us: 0,
                 depends_on: vec![0],
                 think_us: Some(5_000),
+                ..Node::default()
             },
             Node {
                 due_us: 600_000,
@@ -218,7 +226,7 @@ mod tests {
             inbox.stop();
             walker.join().unwrap()
         });
-        assert_eq!(withdrawn, [0, 1]);
+        assert_eq!(withdrawn.withdrawn, [0, 1]);
     }
 
     #[test]

@@ -4,15 +4,21 @@
 //! The same set and the same settings always make the same plan: dispatches are ordered by due
 //! time, and ties keep the order of the set, so that a burst stays a burst.
 
+use crate::arrivals::Step;
 use crate::body::{Body, Library, Shape};
 use crate::error::Error;
 use crate::lengths::{self, Enforcement};
 use crate::schedule::Node;
+use agreed::Agreed;
+use due::Due;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use truetape_schemas::capture::Outcome;
 use truetape_schemas::set::Turn;
 use truetape_schemas::wire::Dialect;
 
+mod agreed;
 mod dispatch;
+mod due;
 mod findings;
 mod inputs;
 
@@ -23,6 +29,10 @@ pub use inputs::{Settings, TargetFacts};
 pub mod reason {
     /// It is due after `--duration`.
     pub const AFTER_DURATION: &str = "after_duration";
+    /// Its session is left out, to lower the rate.
+    pub const THINNED: &str = "thinned";
+    /// A turn that it depends on failed.
+    pub const DEPENDENCY_FAILED: &str = "dependency_failed";
     /// The set holds no content for it.
     pub const NO_CONTENT: &str = "no_content";
     /// Its dialect cannot be sent yet.
@@ -55,6 +65,12 @@ pub struct Plan {
     pub input_tokens: i64,
     /// Output tokens that what is sent asks for, where known.
     pub output_tokens: i64,
+    /// The steps of the rate, where it has any.
+    pub steps: Vec<Step>,
+    /// Turns of other shards.
+    pub elsewhere: usize,
+    /// Digest of the whole plan, other shards' turns included: what they must agree on.
+    pub digest: String,
 }
 
 /// Makes the plan of a run.
@@ -78,14 +94,28 @@ pub fn plan(
     let models = models(turns, settings, target)?;
     let mut tally = findings::Tally::default();
     tally.models(&models);
-    let mut plan = Plan::default();
-    let mut is_over = false;
-    for (due_us, turn) in by_due(turns, settings) {
-        tally.turn();
+    let timeline = due::timeline(turns, settings);
+    let mut plan = Plan {
+        steps: timeline.steps,
+        ..Plan::default()
+    };
+    let mut agreed = Agreed::default();
+    let mut budget = Budget::new(settings);
+    for due in timeline.due {
+        let turn = due.turn;
         let ask = lengths::ask(turn, settings.output, target.enforces_lengths);
         let expected = lengths::expected_output(turn, &ask);
-        let reason = refusal(turn, due_us, expected, settings, target)
-            .or_else(|| over_budget(&plan, &mut is_over, turn, expected, settings));
+        let reason =
+            refusal(&due, expected, settings, target).or_else(|| budget.spend(turn, expected));
+        agreed.turn(&due, think_us(turn, settings), &ask, reason);
+        if settings
+            .shard
+            .is_some_and(|shard| !shard.has(&turn.session))
+        {
+            plan.elsewhere += 1;
+            continue;
+        }
+        tally.turn();
         let model = models.get(&turn.model).cloned().flatten();
         let shape = Shape {
             model: model.as_deref(),
@@ -103,13 +133,16 @@ pub fn plan(
                 plan.input_tokens += turn.input_tokens.unwrap_or(0);
                 plan.output_tokens += expected.unwrap_or(0);
                 plan.dispatches
-                    .push(planned(turn, due_us, settings, body, ask.enforcement));
+                    .push(planned(&due, settings, body, ask.enforcement));
             }
-            Err(reason) => plan.unsent.push(unsent(turn, due_us, reason)),
+            Err(reason) => plan.unsent.push(unsent(&due, reason)),
         }
     }
     renumber(&mut plan);
-    plan.findings = tally.findings(&plan, settings, target);
+    plan.digest = agreed.finish();
+    plan.findings = timeline.findings;
+    plan.findings
+        .extend(tally.findings(&plan, settings, target));
     plan.library = library;
     Ok(plan)
 }
@@ -136,47 +169,19 @@ fn check_order(turns: &[Turn]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Due times, in the order of sending. Only the start of a session moves with the rate.
-fn by_due<'a>(turns: &'a [Turn], settings: &Settings) -> Vec<(i64, &'a Turn)> {
-    let mut starts: HashMap<&str, i64> = HashMap::new();
-    for turn in turns {
-        let start = starts.entry(turn.session.as_str()).or_insert(turn.start_us);
-        *start = (*start).min(turn.start_us);
-    }
-    let due = |turn: &'a Turn| {
-        let start_us = starts
-            .get(turn.session.as_str())
-            .copied()
-            .unwrap_or(turn.start_us);
-        (
-            scaled(start_us, settings.rate_scale) + (turn.start_us - start_us),
-            turn,
-        )
-    };
-    let mut ordered: Vec<(i64, &Turn)> = turns.iter().map(due).collect();
-    ordered.sort_by_key(|(due_us, turn)| (*due_us, turn.turn_id));
-    ordered
-}
-
-fn scaled(start_us: i64, rate_scale: f64) -> i64 {
-    // Exact for a factor of 1, whatever the size of the number.
-    if rate_scale == 1.0 {
-        start_us
-    } else {
-        (start_us as f64 / rate_scale).round() as i64
-    }
-}
-
 fn refusal(
-    turn: &Turn,
-    due_us: i64,
+    due: &Due<'_>,
     expected: Option<i64>,
     settings: &Settings,
     target: &TargetFacts,
 ) -> Option<&'static str> {
+    let turn = due.turn;
+    if due.is_left_out {
+        return Some(reason::THINNED);
+    }
     if settings
         .duration_us
-        .is_some_and(|duration_us| duration_us <= due_us)
+        .is_some_and(|duration_us| duration_us <= due.due_us)
     {
         return Some(reason::AFTER_DURATION);
     }
@@ -195,30 +200,43 @@ fn refusal(
     }
 }
 
-/// The budget is cut where it is first exceeded: what follows is left out whole, so that the
-/// shortest turns of the rest are not picked.
-fn over_budget(
-    plan: &Plan,
-    is_over: &mut bool,
-    turn: &Turn,
-    expected: Option<i64>,
-    settings: &Settings,
-) -> Option<&'static str> {
-    let budget = i64::try_from(settings.token_budget?).unwrap_or(i64::MAX);
-    let spent = plan.input_tokens + plan.output_tokens;
-    let next = turn.input_tokens.unwrap_or(0) + expected.unwrap_or(0);
-    *is_over = *is_over || budget < spent + next;
-    is_over.then_some(reason::TOKEN_BUDGET)
+/// The token budget of a run, of which shards spend their parts.
+struct Budget {
+    tokens: Option<i64>,
+    spent: i64,
+    is_over: bool,
 }
 
-fn planned(
-    turn: &Turn,
-    due_us: i64,
-    settings: &Settings,
-    body: Body,
-    enforcement: Enforcement,
-) -> Planned {
+impl Budget {
+    fn new(settings: &Settings) -> Self {
+        let tokens = settings.token_budget;
+        Self {
+            tokens: tokens.map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX)),
+            spent: 0,
+            is_over: false,
+        }
+    }
+
+    /// The budget is cut where it is first exceeded: what follows is left out whole, so that the
+    /// shortest turns of the rest are not picked.
+    fn spend(&mut self, turn: &Turn, expected: Option<i64>) -> Option<&'static str> {
+        let next = turn.input_tokens.unwrap_or(0) + expected.unwrap_or(0);
+        self.is_over = self.is_over || self.tokens? < self.spent + next;
+        if self.is_over {
+            return Some(reason::TOKEN_BUDGET);
+        }
+        self.spent += next;
+        None
+    }
+}
+
+fn think_us(turn: &Turn, settings: &Settings) -> Option<i64> {
     let scale = |gap_us: i64| (gap_us.max(0) as f64 * settings.think_scale).round() as i64;
+    turn.gap_us.map(scale)
+}
+
+fn planned(due: &Due<'_>, settings: &Settings, body: Body, enforcement: Enforcement) -> Planned {
+    let turn = due.turn;
     // Turn ids for now; `renumber` makes them indices, once it is known what is sent.
     let depends_on = turn
         .depends_on
@@ -230,9 +248,10 @@ fn planned(
         session: turn.session.clone(),
         turn: turn.turn,
         node: Node {
-            due_us,
+            due_us: due.due_us,
             depends_on,
-            think_us: turn.gap_us.map(scale),
+            think_us: think_us(turn, settings),
+            outlives_failure: turn.recorded_outcome != Outcome::Complete,
         },
         path: turn.path.clone(),
         dialect: Dialect::from_name(&turn.dialect),
@@ -243,12 +262,13 @@ fn planned(
     }
 }
 
-fn unsent(turn: &Turn, due_us: i64, reason: &'static str) -> Unsent {
+fn unsent(due: &Due<'_>, reason: &'static str) -> Unsent {
+    let turn = due.turn;
     Unsent {
         turn_id: turn.turn_id,
         session: turn.session.clone(),
         turn: turn.turn,
-        due_us,
+        due_us: due.due_us,
         input_tokens: turn.input_tokens,
         output_tokens: turn.output_tokens,
         reason,

@@ -10,7 +10,7 @@ use truetape_fidelity::latency::stats::Stats;
 use truetape_fidelity::render;
 use truetape_schemas::blame::Answer;
 use truetape_schemas::report::{Report, Verdict};
-use truetape_schemas::run::{self, Run};
+use truetape_schemas::run::{self, Run, Step};
 
 /// Prints the reports of runs that are on disk.
 pub fn run(args: ReportArgs) -> Result<Answer, Error> {
@@ -99,6 +99,13 @@ fn measured(dir: &Path, run: &Run) -> String {
             number(summary.planned.peak_1s_per_s),
         ),
         format!(
+            "  dispersion (10 s) {} of {} planned, (60 s) {} of {} planned",
+            number(summary.achieved.idc_10s),
+            number(summary.planned.idc_10s),
+            number(summary.achieved.idc_60s),
+            number(summary.planned.idc_60s),
+        ),
+        format!(
             "  {:<22} {:>10} {:>10} {:>10}",
             "milliseconds", "p50", "p90", "p99"
         ),
@@ -116,12 +123,28 @@ fn measured(dir: &Path, run: &Run) -> String {
         let [p50, p90, p99] = [stats.p50, stats.p90, stats.p99].map(number);
         lines.push(format!("  {name:<22} {p50:>10} {p90:>10} {p99:>10}"));
     }
+    lines.extend(run.steps.iter().map(step));
     lines.extend(
         run.validity_reasons
             .iter()
             .map(|reason| format!("  {}: {reason}", run.validity)),
     );
     lines.join("\n") + "\n"
+}
+
+/// One step of the rate.
+fn step(step: &Step) -> String {
+    let summary: Summary = serde_json::from_value(step.summary.clone()).unwrap_or_default();
+    format!(
+        "  step of {:<13} {} a second; TTFT from due p50 {}, p99 {}; TPOT p50 {}; {} of {} failed",
+        format!("{}x", step.rate_scale),
+        number(summary.achieved.mean_per_s),
+        number(summary.from_due.ttft_ms.p50),
+        number(summary.from_due.ttft_ms.p99),
+        number(summary.tpot_ms.p50),
+        summary.requests.failed,
+        summary.requests.sent,
+    )
 }
 
 /// The verdict once more: on a terminal the first line has scrolled away.

@@ -16,6 +16,9 @@ pub struct Node {
     pub depends_on: Vec<u32>,
     /// Think time after the last of them; `None` where production's is unknown.
     pub think_us: Option<i64>,
+    /// Whether what depends on it goes on when it fails, whatever was asked: production's failed too,
+    /// and its client went on.
+    pub outlives_failure: bool,
 }
 
 /// A dispatch that may be sent now.
@@ -34,6 +37,16 @@ enum State {
     Sent,
     Ended,
     Withdrawn,
+    Skipped,
+}
+
+/// What a schedule did not send.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unsent {
+    /// What was given up when the run was stopped.
+    pub withdrawn: Vec<u32>,
+    /// What depended on a dispatch that failed.
+    pub skipped: Vec<u32>,
 }
 
 /// The schedule of a run.
@@ -52,6 +65,8 @@ pub struct Schedule {
     ready: BinaryHeap<Reverse<(i64, u32)>>,
     in_flight: usize,
     planned: usize,
+    skips_after_failure: bool,
+    skipped: Vec<u32>,
 }
 
 impl Schedule {
@@ -69,9 +84,20 @@ impl Schedule {
             in_flight: 0,
             planned: count,
             nodes,
+            skips_after_failure: false,
+            skipped: Vec::new(),
         };
         schedule.link();
         schedule
+    }
+
+    /// What depends on a dispatch that failed is not sent, nor what depends on that.
+    #[must_use]
+    pub fn skipping_after_failure(self, skips: bool) -> Self {
+        Self {
+            skips_after_failure: skips,
+            ..self
+        }
     }
 
     fn link(&mut self) {
@@ -98,17 +124,39 @@ impl Schedule {
         self.in_flight_max != usize::MAX || !self.dependents[index as usize].is_empty()
     }
 
-    /// Takes note that a dispatch has ended, well or badly: a recorded history needs no answer to go on.
+    /// Takes note that a dispatch has ended: a recorded history needs no answer to go on.
     pub fn ended(&mut self, index: u32, end_us: i64) {
+        for dependent in self.end(index) {
+            self.dependency_ended(dependent, end_us);
+        }
+    }
+
+    /// Takes note that a dispatch has ended and failed.
+    pub fn failed(&mut self, index: u32, end_us: i64) {
+        if !self.skips_after_failure || self.nodes[index as usize].outlives_failure {
+            return self.ended(index, end_us);
+        }
+        let mut pending = self.end(index);
+        while let Some(dependent) = pending.pop() {
+            let position = dependent as usize;
+            if self.state[position] == State::Planned {
+                self.state[position] = State::Skipped;
+                self.planned -= 1;
+                self.skipped.push(dependent);
+                pending.append(&mut self.dependents[position]);
+            }
+        }
+    }
+
+    /// Ends a dispatch, once, and names what depends on it.
+    fn end(&mut self, index: u32) -> Vec<u32> {
         let position = index as usize;
         if self.state[position] != State::Sent {
-            return;
+            return Vec::new();
         }
         self.state[position] = State::Ended;
         self.in_flight -= 1;
-        for dependent in std::mem::take(&mut self.dependents[position]) {
-            self.dependency_ended(dependent, end_us);
-        }
+        std::mem::take(&mut self.dependents[position])
     }
 
     fn dependency_ended(&mut self, index: u32, end_us: i64) {
@@ -174,6 +222,14 @@ impl Schedule {
         withdrawn
     }
 
+    /// What was not sent: called when nothing will be any more.
+    pub fn into_unsent(mut self) -> Unsent {
+        Unsent {
+            withdrawn: self.withdraw(),
+            skipped: self.skipped,
+        }
+    }
+
     /// Whether nothing is left to send.
     pub fn is_done(&self) -> bool {
         self.planned == 0
@@ -190,5 +246,9 @@ fn index_u32(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
+pub mod in_virtual_time;
+
+#[cfg(test)]
+mod half_an_hour;
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,17 @@
 //! What was typed becomes what it means, or one good error.
 
-use crate::cli::{Cache, History, Pacing, ReplayArgs, word};
+use crate::arrivals::{Course, Placing, RateMode};
+use crate::cli::{Cache, History, OnFailedTurn, Pacing, ReplayArgs, word};
 use crate::client::Target;
 use crate::error::Error;
 use crate::load::Loaded;
 use crate::pace::SPIN_MAX;
 use crate::plan::Settings;
+use crate::shard::Shard;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use truetape_schemas::time::format_utc;
 
 /// The client's name in `user-agent`.
 const AGENT: &str = concat!("truetape/", env!("CARGO_PKG_VERSION"));
@@ -24,6 +27,18 @@ pub fn check(args: &ReplayArgs) -> Result<(), Error> {
     }
     if !args.think_scale.is_finite() || args.think_scale < 0.0 {
         return refuse("--think-scale", format!("{} is below 0", args.think_scale));
+    }
+    if args.schedule.rate_mode == RateMode::Shape && args.rate_scale > 1.0 {
+        let problem = format!(
+            "{} with --rate-mode shape, which has no more sessions than the set; compile a larger set, or \
+             use --rate-mode stress",
+            args.rate_scale
+        );
+        return refuse("--rate-scale", problem);
+    }
+    if args.schedule.on_failed_turn == OnFailedTurn::Skip && args.pacing == Pacing::Open {
+        let problem = "skip with --pacing open, where no turn waits for another";
+        return refuse("--on-failed-turn", problem.to_owned());
     }
     if args.think_scale != 1.0 && args.pacing != Pacing::Closed {
         let pacing = word(args.pacing);
@@ -66,7 +81,14 @@ pub fn check(args: &ReplayArgs) -> Result<(), Error> {
 pub fn plan_settings(args: &ReplayArgs, cache_salt: Option<String>) -> Settings {
     Settings {
         duration_us: args.duration.map(micros),
-        rate_scale: args.rate_scale,
+        placing: Placing {
+            arrivals: args.schedule.arrivals,
+            seed: args.schedule.arrivals_seed,
+            rate_scale: args.rate_scale,
+            rate_mode: args.schedule.rate_mode,
+            course: args.schedule.course(),
+        },
+        shard: args.schedule.shard,
         pacing: args.pacing,
         think_scale: args.think_scale,
         output: args.output,
@@ -196,6 +218,17 @@ pub fn flags(args: &ReplayArgs, found: &Found<'_>) -> BTreeMap<String, Value> {
     let pairs = [
         ("duration", optional_time(args.duration)),
         ("rate_scale", json!(args.rate_scale)),
+        ("rate_mode", json!(word(args.schedule.rate_mode))),
+        ("arrivals", json!(args.schedule.arrivals.word())),
+        ("arrivals_seed", json!(args.schedule.arrivals_seed)),
+        ("ramp", json!(args.schedule.ramp.as_ref().map(Course::word))),
+        (
+            "steps",
+            json!(args.schedule.steps.as_ref().map(Course::word)),
+        ),
+        ("on_failed_turn", json!(word(args.schedule.on_failed_turn))),
+        ("shard", json!(args.schedule.shard.map(Shard::word))),
+        ("start_at", json!(args.schedule.start_at.map(format_utc))),
         ("pacing", json!(word(args.pacing))),
         ("think_scale", json!(args.think_scale)),
         ("max_in_flight", json!(args.max_in_flight)),

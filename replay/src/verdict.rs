@@ -1,5 +1,6 @@
 //! Whether a run can be trusted, and how the process ends.
 
+use crate::arrivals;
 use crate::breaker::Trip;
 use crate::error::Error;
 use crate::plan::reason;
@@ -9,7 +10,7 @@ use crate::walk::Walked;
 use std::path::Path;
 use std::time::Duration;
 use truetape_fidelity::{latency, quantile};
-use truetape_schemas::run::{FORMAT, Run};
+use truetape_schemas::run::{Dispatch, FORMAT, Run, Step};
 use truetape_schemas::set::manifest::Manifest;
 use truetape_schemas::time::format_utc;
 
@@ -54,6 +55,31 @@ pub fn run(
     }
 }
 
+/// What rows with all their token events come to.
+pub(crate) fn summary(rows: &[Dispatch]) -> serde_json::Value {
+    serde_json::to_value(latency::summarize(rows)).unwrap_or_default()
+}
+
+/// What each step of the rate came to, but for the gaps between token events, which are only known of
+/// the whole run. The last one holds what is due after it, too: the later turns
+/// of its sessions.
+pub fn steps(steps: &[arrivals::Step], rows: &[Dispatch]) -> Vec<Step> {
+    let last = steps.len().saturating_sub(1);
+    let told = |(place, step): (usize, &arrivals::Step)| {
+        let is_in = |row: &&Dispatch| {
+            step.from_us <= row.due_us && (place == last || row.due_us < step.to_us)
+        };
+        let due: Vec<Dispatch> = rows.iter().filter(is_in).cloned().collect();
+        Step {
+            rate_scale: step.rate_scale,
+            from_us: step.from_us,
+            to_us: step.to_us,
+            summary: summary(&due),
+        }
+    };
+    steps.iter().enumerate().map(told).collect()
+}
+
 fn is_by_user(trip: &Trip) -> bool {
     trip.reason == reason::STOPPED
 }
@@ -94,7 +120,6 @@ mod tests {
     use super::*;
     use truetape_schemas::blame::Blamed as _;
     use truetape_schemas::capture::Outcome;
-    use truetape_schemas::run::Dispatch;
 
     fn walked(lateness_us: &[i64], stopped: Option<Trip>) -> Walked {
         let row = |lateness_us: &i64| Dispatch {
@@ -140,6 +165,26 @@ mod tests {
             ]
         );
         assert_eq!(run.summary["schedule_kept"], false);
+    }
+
+    #[test]
+    fn every_turn_is_in_the_step_that_it_was_due_in() {
+        let row = |due_us| Dispatch {
+            due_us,
+            ..Dispatch::default()
+        };
+        let rows = [0, 9, 10, 19, 25].map(row);
+        let step = |rate_scale, from_us, to_us| arrivals::Step {
+            rate_scale,
+            from_us,
+            to_us,
+        };
+        let told = steps(&[step(1.0, 0, 10), step(2.0, 10, 20)], &rows);
+        let due = told
+            .iter()
+            .map(|step| step.summary["requests"]["due"].as_u64());
+        assert_eq!(due.collect::<Vec<_>>(), [Some(2), Some(3)]);
+        assert!(steps(&[], &rows).is_empty());
     }
 
     #[test]

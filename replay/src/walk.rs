@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use truetape_fidelity::latency::Gaps;
+use truetape_schemas::capture::Outcome;
 use truetape_schemas::run::Dispatch;
 use truetape_schemas::wire::session::RUN_HEADER;
 
@@ -53,6 +54,10 @@ pub struct Manner {
     pub timeout: Option<Duration>,
     /// After a stop, time that exchanges in flight may take.
     pub grace: Duration,
+    /// Whether what depends on a failed turn is not sent.
+    pub skips_after_failure: bool,
+    /// Schedule zero on the wall clock; as soon as possible without.
+    pub start_at_us: Option<i64>,
     /// Spinning before a deadline.
     pub spin: Duration,
     /// Share of failures at which the run is stopped.
@@ -107,8 +112,9 @@ pub async fn walk(
         .iter()
         .map(|planned| planned.node.clone())
         .collect();
-    let schedule = Schedule::new(nodes, manner.pacing, manner.in_flight_max);
-    let clock = Clock::starting_at(Instant::now() + LEAD);
+    let schedule = Schedule::new(nodes, manner.pacing, manner.in_flight_max)
+        .skipping_after_failure(manner.skips_after_failure);
+    let clock = Clock::starting_at(zero(manner.start_at_us)?);
     let zero_us = truetape_schemas::time::wall_now_us() - clock.now_us();
     let inbox = Arc::new(Inbox::default());
     let breaker = Breaker::new(manner.error_rate_max, manner.token_budget);
@@ -146,7 +152,7 @@ pub async fn walk(
     };
     tracker.close();
     tracker.wait().await;
-    let withdrawn = pacer.join().map_err(|_| Error::Bug {
+    let unsent = pacer.join().map_err(|_| Error::Bug {
         subject: "the pacing thread".to_owned(),
         problem: "it panicked".to_owned(),
     })?;
@@ -157,14 +163,20 @@ pub async fn walk(
         problem: "it was interrupted".to_owned(),
     };
     // A stop that came when everything had been sent and answered changed nothing.
-    let changed = !withdrawn.is_empty() || halt.cut.is_cancelled();
+    let changed = !unsent.withdrawn.is_empty() || halt.cut.is_cancelled();
     let stopped = trip.or_else(|| (halt.stop.is_cancelled() && changed).then(by_user));
     let why = stopped.as_ref().map_or(reason::STOPPED, |trip| trip.reason);
-    let withdrawn = withdrawn
-        .into_iter()
-        .filter_map(|at| plan.dispatches.get(at as usize));
-    for planned in withdrawn {
-        kept.push(row::withdrawn(planned, why)).await?;
+    let not_sent = [
+        (unsent.withdrawn, why),
+        (unsent.skipped, reason::DEPENDENCY_FAILED),
+    ];
+    for (indices, why) in not_sent {
+        let planned = indices
+            .iter()
+            .filter_map(|at| plan.dispatches.get(*at as usize));
+        for planned in planned {
+            kept.push(row::withdrawn(planned, why)).await?;
+        }
     }
     for unsent in &plan.unsent {
         kept.push(row::unsent(unsent)).await?;
@@ -189,6 +201,26 @@ pub async fn walk(
         duration_us,
         stopped,
     })
+}
+
+/// Schedule zero on the monotonic clock. A time that has passed is refused: shards would not be in step.
+fn zero(start_at_us: Option<i64>) -> Result<Instant, Error> {
+    let Some(start_at_us) = start_at_us else {
+        return Ok(Instant::now() + LEAD);
+    };
+    let now = Instant::now();
+    let left_us = start_at_us - truetape_schemas::time::wall_now_us();
+    let left = u64::try_from(left_us).ok().map(Duration::from_micros);
+    left.filter(|left| LEAD <= *left)
+        .map(|left| now + left)
+        .ok_or_else(|| {
+            let start = truetape_schemas::time::format_utc(start_at_us);
+            let late_s = -left_us as f64 / 1e6;
+            Error::config(
+                "--start-at",
+                format!("{start} was {late_s:.3} s ago when the run was ready; name a later time"),
+            )
+        })
 }
 
 fn end_us(row: &Dispatch) -> Option<i64> {
@@ -249,7 +281,8 @@ async fn exchange(
         awaited,
     };
     let exchanged = shared.client.send_until(&request, &shared.cut).await;
-    ending.at(shared.clock.at_us(exchanged.handed) + exchanged.end_us + ROUNDED_DOWN_US);
+    let end_us = shared.clock.at_us(exchanged.handed) + exchanged.end_us + ROUNDED_DOWN_US;
+    ending.at(end_us, exchanged.facts.outcome == Outcome::Complete);
     let row = Dispatch {
         request_bytes,
         ..row::sent(planned, release, released, exchanged, shared.clock)
@@ -269,20 +302,22 @@ struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    fn at(mut self, end_us: i64) {
-        self.tell(end_us);
+    fn at(mut self, end_us: i64, is_answered: bool) {
+        self.tell(end_us, is_answered);
     }
 
-    fn tell(&mut self, end_us: i64) {
-        if std::mem::take(&mut self.awaited) {
-            self.shared.inbox.ended(self.index, end_us);
+    fn tell(&mut self, end_us: i64, is_answered: bool) {
+        match (std::mem::take(&mut self.awaited), is_answered) {
+            (true, true) => self.shared.inbox.ended(self.index, end_us),
+            (true, false) => self.shared.inbox.failed(self.index, end_us),
+            (false, _) => {}
         }
     }
 }
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.tell(self.shared.clock.now_us());
+        self.tell(self.shared.clock.now_us(), false);
     }
 }
 

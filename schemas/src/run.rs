@@ -111,10 +111,30 @@ pub struct Run {
     pub account: Account,
     /// Latencies and rates, both clocks.
     pub summary: serde_json::Value,
+    /// The same for each step of the rate, where it had steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
+    /// Digest of the whole plan: what shards of one run agree on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub plan_digest: String,
     /// Things a user should know before trusting the run.
     pub findings: Vec<String>,
     /// Version of the replayer.
     pub tool_version: String,
+}
+
+/// A part of a run with a rate of its own: turns that were due in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// The rate of session starts, as a multiple.
+    pub rate_scale: f64,
+    /// When it begins, from schedule zero.
+    pub from_us: i64,
+    /// When it ends; the last one holds what is due later, too.
+    pub to_us: i64,
+    /// Latencies and rates, both clocks.
+    pub summary: serde_json::Value,
 }
 
 /// What the target said it is.

@@ -8,9 +8,11 @@ use crate::replays::{Options, Ran, replay};
 use crate::run_trace::imported;
 use crate::server::{self, Target, generations, prompt_tokens};
 use serde_json::{Map, Value, json};
+use truetape_replay::arrivals::Placing;
 use truetape_replay::body::Library;
 use truetape_replay::cli::{Output, Pacing};
 use truetape_replay::plan::{Settings, TargetFacts, plan};
+use truetape_replay::schedule::in_virtual_time::{self, Answer};
 use truetape_replay::schedule::{Node, Schedule};
 use truetape_schemas::capture::footer::Footer;
 use truetape_schemas::capture::{Exchange, LengthSource};
@@ -122,6 +124,8 @@ pub(crate) fn settings(pacing: Pacing, rate_scale: f64, think_scale: f64) -> Set
     Settings {
         duration_us: None,
         rate_scale,
+        placing: Placing::stressed(rate_scale),
+        shard: None,
         pacing,
         think_scale,
         output: Output::Enforce,
@@ -194,34 +198,14 @@ fn sends(set: &Set, pacing: Pacing, speed: f64, service_ms: i64) -> Result<Vec<f
 /// Walks a schedule from deadline to deadline and from end to end.
 fn virtual_sends_ms(nodes: Vec<Node>, pacing: Pacing, service_us: i64) -> Vec<f64> {
     let mut sends = vec![f64::NAN; nodes.len()];
-    let mut schedule = Schedule::new(nodes, pacing, usize::MAX);
-    let mut ends: Vec<(i64, u32)> = Vec::new();
-    let mut releases = Vec::new();
-    let mut now_us = 0;
-    loop {
-        ends.sort_unstable();
-        while ends.first().is_some_and(|(end_us, _)| *end_us <= now_us) {
-            let (end_us, index) = ends.remove(0);
-            schedule.ended(index, end_us);
-        }
-        schedule.take_due(now_us, &mut releases);
-        for release in releases.drain(..) {
-            if let Some(send) = sends.get_mut(release.index as usize) {
-                *send = now_us as f64 / 1e3;
-            }
-            ends.push((now_us + service_us, release.index));
-        }
-        let next_end = ends.iter().map(|(end_us, _)| *end_us).min();
-        let next = [schedule.next_deadline_us(), next_end]
-            .into_iter()
-            .flatten()
-            .min();
-        match next {
-            Some(next) if next > now_us => now_us = next,
-            Some(_) => {}
-            None => return sends,
+    let schedule = Schedule::new(nodes, pacing, usize::MAX);
+    let walked = in_virtual_time::walk(schedule, |_| Answer::after(service_us));
+    for sent in walked.sends {
+        if let Some(send) = sends.get_mut(sent.index as usize) {
+            *send = sent.sent_us as f64 / 1e3;
         }
     }
+    sends
 }
 
 /// A trace against servers that differ in what they take: `server.json` names them.

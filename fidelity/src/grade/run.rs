@@ -1,7 +1,7 @@
 //! What came back: completeness, lengths, cache, isolation.
 
 use super::draft::{Draft, Unit};
-use crate::latency::{answered, is_after_duration};
+use crate::latency::{answered, is_left_out, is_thinned};
 use std::collections::{HashMap, HashSet};
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::report::{Dimension, Level};
@@ -9,6 +9,7 @@ use truetape_schemas::run::{Dispatch, Run};
 use truetape_schemas::set::Turn;
 use truetape_schemas::set::manifest::Manifest;
 
+mod asked;
 mod cache;
 mod isolation;
 mod timing;
@@ -44,7 +45,7 @@ impl<'a> Log<'a> {
             .collect();
         let left_out: HashSet<i64> = rows
             .iter()
-            .filter(|(dispatch, _)| is_after_duration(dispatch))
+            .filter(|(dispatch, _)| is_left_out(dispatch))
             .map(|(dispatch, _)| dispatch.turn_id)
             .collect();
         let planned = turns
@@ -81,6 +82,12 @@ impl<'a> Log<'a> {
         (due < all).then_some((due, all))
     }
 
+    /// Turns of sessions that were left out to lower the rate.
+    fn thinned(&self) -> usize {
+        let rows = self.rows.iter();
+        rows.filter(|(dispatch, _)| is_thinned(dispatch)).count()
+    }
+
     /// Things that make a run hard to trust.
     pub(super) fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
@@ -90,7 +97,15 @@ impl<'a> Log<'a> {
                 self.strays
             ));
         }
-        let after = self.turns.len() - self.planned.len();
+        let thinned = self.thinned();
+        if thinned > 0 {
+            findings.push(format!(
+                "{thinned} of {} turns are of sessions that were left out to lower the rate, and the \
+                 set's own report is about all of them",
+                self.turns.len()
+            ));
+        }
+        let after = self.turns.len() - self.planned.len() - thinned;
         if after > 0 {
             findings.push(format!(
                 "the run is the beginning of the set: {after} of {} turns are after its duration, and \
@@ -151,7 +166,7 @@ fn completed(log: &Log<'_>) -> Dimension {
     let planned = log.planned.iter().filter(|turn| whole(turn)).count();
     let done = log.answers().filter(|(_, turn)| whole(turn)).count();
     let failed_before = log.planned.len() - planned;
-    let after = log.turns.len() - log.planned.len();
+    let left_out = log.turns.len() - log.planned.len();
     Draft::new(
         "run.completed",
         "turns of the set that were answered",
@@ -165,8 +180,13 @@ fn completed(log: &Log<'_>) -> Dimension {
     .unknown_if(planned == 0, || {
         "no turn of the set was answered in production".to_owned()
     })
-    .note_if(after > 0, || {
+    .note_if(left_out > log.thinned(), || {
+        let after = left_out - log.thinned();
         format!("{after} turns after the run's duration are left out")
+    })
+    .note_if(log.thinned() > 0, || {
+        let thinned = log.thinned();
+        format!("{thinned} turns of sessions that were left out to lower the rate do not count")
     })
     .note_if(failed_before > 0, || {
         format!("{failed_before} turns that failed in production are left out")

@@ -3,6 +3,7 @@
 use super::*;
 use truetape_schemas::report::{Direction, Verdict};
 
+mod asked;
 mod evidence;
 mod isolated;
 mod known_good;

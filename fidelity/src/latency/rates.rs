@@ -1,13 +1,16 @@
 //! Rates: planned, achieved, and what came back.
 
 use super::{answered, instant_us};
-use crate::dispersion::SECOND_US;
+use crate::dispersion::{Counts, SECOND_US};
 use crate::quantile::total;
 use serde::{Deserialize, Serialize};
 use truetape_schemas::run::Dispatch;
 
 /// Windows of the peak rates, in seconds.
 const PEAK_WINDOWS_S: [i64; 2] = [1, 10];
+
+/// Windows of the dispersions, in seconds.
+const IDC_WINDOWS_S: [i64; 3] = [1, 10, 60];
 
 /// Mean and peak rate of a sequence of instants.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,6 +23,12 @@ pub struct Rate {
     pub peak_1s_per_s: Option<f64>,
     /// Most instants in a window of ten seconds, per second.
     pub peak_10s_per_s: Option<f64>,
+    /// Variance over mean of the counts in full windows of one second; none below two of them.
+    pub idc_1s: Option<f64>,
+    /// The same over ten seconds.
+    pub idc_10s: Option<f64>,
+    /// The same over a minute.
+    pub idc_60s: Option<f64>,
 }
 
 impl Rate {
@@ -28,12 +37,17 @@ impl Rate {
         let mut instants: Vec<i64> = instants_us.collect();
         instants.sort_unstable();
         let span_us = crate::dispersion::span_us(&instants);
+        let idc = |window_s| Counts::of(&instants, window_s * SECOND_US).idc();
+        let [idc_1s, idc_10s, idc_60s] = IDC_WINDOWS_S.map(idc);
         let [second, ten] = PEAK_WINDOWS_S.map(|window_s| peak_per_s(&instants, window_s));
         Self {
             mean_per_s: (span_us > 0)
                 .then(|| (instants.len() - 1) as f64 / (span_us as f64 / SECOND_US as f64)),
             peak_1s_per_s: second,
             peak_10s_per_s: ten,
+            idc_1s,
+            idc_10s,
+            idc_60s,
         }
     }
 }

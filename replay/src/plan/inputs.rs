@@ -1,14 +1,18 @@
 //! What a plan is made from, besides the set.
 
+use crate::arrivals::Placing;
 use crate::cli::{Output, Pacing};
+use crate::shard::Shard;
 
 /// What of the command line shapes a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Only turns due before it are sent.
     pub duration_us: Option<i64>,
-    /// Session starts are divided by it.
-    pub rate_scale: f64,
+    /// When sessions start.
+    pub placing: Placing,
+    /// Whose sessions are sent; all of them without.
+    pub shard: Option<Shard>,
     /// What decides when a turn is sent.
     pub pacing: Pacing,
     /// Think times are multiplied by it.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::arrivals::Placing;
 use crate::cli::{Output, Pacing};
 use proptest::prelude::*;
 use truetape_schemas::set::{Content, ContentKind};
@@ -6,7 +7,8 @@ use truetape_schemas::set::{Content, ContentKind};
 fn settings() -> Settings {
     Settings {
         duration_us: None,
-        rate_scale: 1.0,
+        placing: Placing::default(),
+        shard: None,
         pacing: Pacing::Hybrid,
         think_scale: 1.0,
         output: Output::Enforce,
@@ -82,7 +84,7 @@ fn a_burst_stays_a_burst_at_any_speed() {
         let plan = planned_with(
             &bursts(),
             &Settings {
-                rate_scale,
+                placing: Placing::stressed(rate_scale),
                 ..settings()
             },
             &target(),
@@ -116,7 +118,7 @@ fn a_faster_rate_moves_sessions_and_not_the_turns_inside() {
     let plan = planned_with(
         &turns,
         &Settings {
-            rate_scale: 2.0,
+            placing: Placing::stressed(2.0),
             ..settings()
         },
         &target(),
@@ -384,7 +386,7 @@ proptest! {
             .map(|((ms, session), id)| turn(id, &format!("s{session}"), ms))
             .collect();
         let duration_us = duration_ms.map(|ms| ms * 1_000);
-        let plan = planned_with(&turns, &Settings { rate_scale, duration_us, ..settings() }, &target());
+        let plan = planned_with(&turns, &Settings { placing: Placing::stressed(rate_scale), duration_us, ..settings() }, &target());
         prop_assert_eq!(plan.dispatches.len() + plan.unsent.len(), turns.len());
         let keys: Vec<(i64, i64)> =
             plan.dispatches.iter().map(|planned| (planned.node.due_us, planned.turn_id)).collect();

@@ -1,36 +1,17 @@
+use super::in_virtual_time::Answer;
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const CAPPED_AT: usize = 2;
 
-/// Walks a schedule in virtual time: returns `(sent, ready)` per dispatch, in the order of sending.
-fn walk(mut schedule: Schedule, service_us: &dyn Fn(u32) -> i64) -> Vec<(u32, i64, i64)> {
-    let mut now_us = 0;
-    let mut ends: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
-    let mut sends = Vec::new();
-    loop {
-        let mut releases = Vec::new();
-        schedule.take_due(now_us, &mut releases);
-        for release in releases {
-            sends.push((release.index, now_us, release.ready_us));
-            ends.push(Reverse((now_us + service_us(release.index), release.index)));
-        }
-        let deadline = schedule.next_deadline_us();
-        let end = ends.peek().map(|&Reverse((end_us, _))| end_us);
-        now_us = match (deadline, end) {
-            (None, None) => return sends,
-            (Some(at), None) | (None, Some(at)) => at,
-            (Some(deadline), Some(end)) => deadline.min(end),
-        };
-        while let Some(&Reverse((end_us, index))) = ends.peek() {
-            if now_us < end_us {
-                break;
-            }
-            ends.pop();
-            schedule.ended(index, end_us);
-        }
-    }
+/// Walks a schedule in virtual time: returns `(index, sent, ready)` in the order of sending.
+fn walk(schedule: Schedule, service_us: &dyn Fn(u32) -> i64) -> Vec<(u32, i64, i64)> {
+    let walked = in_virtual_time::walk(schedule, |index| Answer::after(service_us(index)));
+    let sends = walked.sends.iter();
+    sends
+        .map(|send| (send.index, send.sent_us, send.ready_us))
+        .collect()
 }
 
 fn sent_ms(nodes: Vec<Node>, pacing: Pacing, service_ms: i64) -> Vec<i64> {
@@ -49,16 +30,19 @@ fn session(think_scale: f64) -> Vec<Node> {
             due_us: 0,
             depends_on: vec![],
             think_us: None,
+            ..Node::default()
         },
         Node {
             due_us: 10_000_000,
             depends_on: vec![0],
             think_us: think(2_000.0),
+            ..Node::default()
         },
         Node {
             due_us: 25_000_000,
             depends_on: vec![1],
             think_us: think(12_000.0),
+            ..Node::default()
         },
     ]
 }
@@ -135,6 +119,7 @@ fn a_turn_without_a_known_pause_keeps_its_arrival_in_a_closed_loop() {
             due_us: 5_000_000,
             depends_on: vec![0],
             think_us: None,
+            ..Node::default()
         },
     ];
     assert_eq!(sent_ms(nodes.clone(), Pacing::Closed, 1_000), [0, 5_000]);
@@ -148,6 +133,7 @@ fn the_latest_end_counts_in_whatever_order_ends_are_told() {
             due_us: 100,
             depends_on: vec![0, 1],
             think_us: Some(30),
+            ..Node::default()
         };
         let nodes = vec![Node::default(), Node::default(), last];
         let mut schedule = Schedule::new(nodes, Pacing::Hybrid, usize::MAX);
@@ -210,6 +196,7 @@ fn cases() -> impl Strategy<Value = Case> {
                 due_us,
                 depends_on,
                 think_us,
+                ..Node::default()
             });
             case.session.push(session);
             case.service_us.push(service_us);
@@ -295,5 +282,84 @@ proptest! {
         all.extend(sent);
         all.sort_unstable();
         prop_assert_eq!(all, (0..count as u32).collect::<Vec<u32>>());
+    }
+}
+
+fn after(depends_on: &[u32]) -> Node {
+    Node {
+        depends_on: depends_on.to_vec(),
+        think_us: Some(10),
+        ..Node::default()
+    }
+}
+
+/// A chain 0-1-2, a fork of 1 into 2 and 3, and 4 that waits for 3 and for an unrelated 5.
+fn forked() -> Vec<Node> {
+    let root = Node::default();
+    vec![
+        root.clone(),
+        after(&[0]),
+        after(&[1]),
+        after(&[1]),
+        after(&[3, 5]),
+        root,
+    ]
+}
+
+fn failing(nodes: Vec<Node>, skips: bool, failures: &[u32]) -> in_virtual_time::Walked {
+    let schedule = Schedule::new(nodes, Pacing::Hybrid, usize::MAX).skipping_after_failure(skips);
+    in_virtual_time::walk(schedule, |index| Answer {
+        service_us: 100,
+        is_failure: failures.contains(&index),
+    })
+}
+
+#[test]
+fn what_depends_on_a_failed_turn_goes_on_or_is_skipped_as_asked() {
+    let sent = |walked: &in_virtual_time::Walked| {
+        let mut sent: Vec<u32> = walked.sends.iter().map(|send| send.index).collect();
+        sent.sort_unstable();
+        sent
+    };
+    let goes_on = failing(forked(), false, &[1]);
+    assert_eq!(sent(&goes_on), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(goes_on.unsent, Unsent::default());
+    let mut skips = failing(forked(), true, &[1]);
+    skips.unsent.skipped.sort_unstable();
+    assert_eq!(sent(&skips), [0, 1, 5]);
+    assert_eq!(
+        (skips.unsent.skipped, skips.unsent.withdrawn),
+        (vec![2, 3, 4], vec![])
+    );
+    // A leaf takes nobody along.
+    assert_eq!(sent(&failing(forked(), true, &[2, 4])), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn where_productions_turn_failed_too_its_client_went_on() {
+    let mut nodes = forked();
+    nodes[1].outlives_failure = true;
+    let walked = failing(nodes, true, &[1]);
+    assert_eq!(walked.sends.len(), 6);
+}
+
+proptest! {
+    /// R4 with failures: every dispatch is sent or skipped, and what is skipped has a failed ancestor.
+    #[test]
+    fn what_is_skipped_has_a_failed_ancestor(case in cases(), failures in proptest::collection::vec(any::<bool>(), 40)) {
+        let schedule = Schedule::new(case.nodes.clone(), Pacing::Hybrid, usize::MAX).skipping_after_failure(true);
+        let walked = in_virtual_time::walk(schedule, |index| Answer {
+            service_us: case.service_us[index as usize],
+            is_failure: failures[index as usize],
+        });
+        prop_assert_eq!(walked.sends.len() + walked.unsent.skipped.len(), case.nodes.len());
+        let mut lost = vec![false; case.nodes.len()];
+        for (index, node) in case.nodes.iter().enumerate() {
+            // Parents come first, so that one pass is enough.
+            lost[index] = node.depends_on.iter().any(|&parent| lost[parent as usize] || failures[parent as usize]);
+        }
+        for (index, lost) in lost.into_iter().enumerate() {
+            prop_assert_eq!(walked.unsent.skipped.contains(&(index as u32)), lost);
+        }
     }
 }

@@ -2,10 +2,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
-
-/// Uniform numbers that are added up to a normal one: twelve have a variance of one, and tails that
-/// end at six deviations. Only additions: no machine rounds them in a way of its own.
-const UNIFORMS: u32 = 12;
+use truetape_fidelity::draws;
 
 /// A stream of random numbers.
 #[derive(Debug)]
@@ -18,17 +15,17 @@ impl Draws {
 
     /// From 0 to below 1.
     fn unit(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+        draws::unit(self.0.next_u64())
     }
 
     /// A normal number of mean 0 and deviation 1.
     pub(super) fn normal(&mut self) -> f64 {
-        (0..UNIFORMS).map(|_| self.unit()).sum::<f64>() - f64::from(UNIFORMS) / 2.0
+        draws::normal(&mut || self.unit())
     }
 
     /// An exponential number of mean 1.
     pub(super) fn exponential(&mut self) -> f64 {
-        -(1.0 - self.unit()).ln()
+        draws::exponential(&mut || self.unit())
     }
 
     /// A whole number from `least` to `most`, each as likely as another.
@@ -37,28 +34,9 @@ impl Draws {
         least.saturating_add((self.unit() * width) as u64).min(most)
     }
 
-    /// A gamma number of mean 1 with that coefficient of variation, by Marsaglia and Tsang.
+    /// A gamma number of mean 1 with that coefficient of variation.
     pub(super) fn gamma_of_mean_1(&mut self, cv: f64) -> f64 {
-        let shape = 1.0 / (cv * cv);
-        if shape < 1.0 {
-            // A shape below one is one above it, and a uniform number to the power of its inverse.
-            let boost = (1.0 - self.unit()).powf(1.0 / shape);
-            return self.gamma(shape + 1.0) * boost / shape;
-        }
-        self.gamma(shape) / shape
-    }
-
-    fn gamma(&mut self, shape: f64) -> f64 {
-        let d = shape - 1.0 / 3.0;
-        let c = 1.0 / (9.0 * d).sqrt();
-        loop {
-            let x = self.normal();
-            let v = (1.0 + c * x).powi(3);
-            let accepted = (1.0 - self.unit()).ln() < 0.5 * x * x + d - d * v + d * v.ln();
-            if v > 0.0 && accepted {
-                return d * v;
-            }
-        }
+        draws::gamma_of_mean_1(&mut || self.unit(), cv)
     }
 
     /// Hashes of the blocks of a prompt that shares nothing.

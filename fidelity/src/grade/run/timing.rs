@@ -1,11 +1,12 @@
 //! When it was sent: arrivals, lateness, order, pauses.
 
 use super::Log;
+use super::asked::Asked;
 use crate::direction::NEAR_POISSON;
 use crate::dispersion::{self, Counts, SECOND_US, clock};
 use crate::grade::Z_95;
 use crate::grade::draft::{Draft, Unit};
-use crate::latency::{LATENESS_P99_MAX_MS, instant_us, lateness_us};
+use crate::latency::{LATENESS_P99_MAX_MS, instant_us, is_left_out, lateness_us};
 use crate::quantile::{quantile, sorted};
 use std::collections::HashMap;
 use truetape_schemas::report::{Dimension, Direction, Level};
@@ -37,10 +38,14 @@ pub(super) fn dimensions(log: &Log<'_>) -> Vec<Dimension> {
     dimensions
 }
 
-/// Arrivals as the set has them, and as they went out; starts are turns that depend on none.
+/// Arrivals as they should be, and as they went out; starts are turns that depend on none.
 struct Streams {
+    asked: Asked,
+    /// As the set has them, or as they were due where another rate was asked for. A control is
+    /// compared with the set: what it distorts is what it is for.
     wanted: Vec<i64>,
     sent: Vec<i64>,
+    /// The control's own rate, where it was asked to have another.
     starts_wanted: Vec<i64>,
     starts_sent: Vec<i64>,
     resolution_us: Option<i64>,
@@ -48,24 +53,45 @@ struct Streams {
 
 impl Streams {
     fn of(log: &Log<'_>) -> Self {
+        let asked = Asked::of(log);
         let starts = |turn: &Turn| turn.depends_on.is_empty();
         let turns = |keep: &dyn Fn(&Turn) -> bool| {
             let kept = log.planned.iter().filter(|turn| keep(turn));
             in_order(kept.map(|turn| turn.start_us).collect())
         };
-        let sends = |keep: &dyn Fn(&Turn) -> bool| {
+        let rows = |keep: &dyn Fn(&Turn) -> bool, at: &dyn Fn(&Dispatch) -> Option<i64>| {
             let kept = log.rows.iter().filter(|(_, turn)| keep(turn));
-            in_order(kept.filter_map(|(dispatch, _)| dispatch.sent_us).collect())
+            in_order(kept.filter_map(|(dispatch, _)| at(dispatch)).collect())
         };
-        let wanted = turns(&|_| true);
+        let due = |keep: &dyn Fn(&Turn) -> bool| {
+            rows(keep, &|dispatch| {
+                asked.due(dispatch).filter(|_| !is_left_out(dispatch))
+            })
+        };
+        let wanted = if asked.rate.is_some() && asked.control.is_none() {
+            due(&|_| true)
+        } else {
+            turns(&|_| true)
+        };
+        let starts_wanted = if asked.rate.is_some() {
+            due(&starts)
+        } else {
+            turns(&starts)
+        };
         let stated = log.manifest.semantics.clock_resolution_us;
         Self {
             resolution_us: stated.max(clock::resolution_us(&wanted)),
             wanted,
-            sent: sends(&|_| true),
-            starts_wanted: turns(&starts),
-            starts_sent: sends(&starts),
+            sent: rows(&|_| true, &|dispatch| dispatch.sent_us),
+            starts_wanted,
+            starts_sent: rows(&starts, &|dispatch| dispatch.sent_us),
+            asked,
         }
+    }
+
+    fn noted(&self, draft: Draft) -> Draft {
+        let notes = self.asked.notes().into_iter();
+        notes.fold(draft, |draft, note| draft.note(note))
     }
 
     /// The rate of session starts: later turns wait for answers, and how long those take is the
@@ -77,12 +103,12 @@ impl Streams {
         };
         let fewest = self.starts_wanted.len().min(self.starts_sent.len());
         let title = "rate of session starts, per second";
-        Draft::new("run.arrivals.rate", title, Unit::Relative, RATE_RELATIVE)
+        let draft = Draft::new("run.arrivals.rate", title, Unit::Relative, RATE_RELATIVE)
             .compare(rate(&self.starts_sent), rate(&self.starts_wanted))
             .unknown_if(fewest < RATE_STARTS_MIN, || {
                 format!("{fewest} session starts; a rate needs {RATE_STARTS_MIN}")
-            })
-            .finish(Level::RunAgainstSet)
+            });
+        self.noted(draft).finish(Level::RunAgainstSet)
     }
 
     fn idc(&self, window_s: i64) -> Dimension {
@@ -124,7 +150,7 @@ impl Streams {
         } else {
             Z_95 * dispersion::relative_error(windows)
         };
-        draft
+        self.noted(draft)
             .void_if(invalid)
             .within_reach(error, "the error of so few windows")
             .finish(Level::RunAgainstSet)
