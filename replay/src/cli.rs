@@ -240,6 +240,14 @@ pub struct ReportArgs {
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
 
+    /// The set that the runs are of: with it, the shards of one run are merged into one report.
+    #[arg(long, value_name = "SET")]
+    pub set: Option<String>,
+
+    /// Directory that holds sets by name.
+    #[arg(long, env = "TRUETAPE_STORE", value_name = "DIR")]
+    pub store: Option<PathBuf>,
+
     /// How the reports are printed.
     #[arg(long, env = "TRUETAPE_FORMAT", value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -4,6 +4,7 @@ use crate::breaker::Trip;
 use crate::cli::{Cache, FailOn, OnFailedTurn, Output, ReplayArgs};
 use crate::client::{Client, Target};
 use crate::error::Error;
+use crate::host::Host;
 use crate::isolation::{self, Salting};
 use crate::load::{self, Loaded};
 use crate::plan::{self, Plan};
@@ -11,10 +12,9 @@ use crate::probe_target::{self, Probed, Sample, Takes};
 use crate::progress::Progress;
 use crate::rows::Rows;
 use crate::walk::{self, Halt, Manner, Walked};
-use crate::{arrivals, body, dry_run, files, report, run_dir, settings, shard, signals, verdict};
+use crate::{arrivals, body, dry_run, knee, report, run_dir, settings, shard, verdict};
 use std::path::Path;
 use std::sync::Arc;
-use tokio::task::JoinSet;
 use truetape_fidelity::grade;
 use truetape_schemas::blame::Answer;
 use truetape_schemas::report::Report;
@@ -43,46 +43,19 @@ pub fn run(args: ReplayArgs) -> Result<Answer, Error> {
     let Some(out) = &args.out else {
         return Err(Error::config("--out", "missing"));
     };
-    files::raise_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|cause| Error::Host {
-            what: "the runtime".to_owned(),
-            cause,
-        })?;
-    let replayed = runtime.block_on(replay_until_stopped(args, set, out));
-    // What is left of a run that was given up waits for nothing any more.
-    runtime.shutdown_background();
+    if let Some(slo) = &args.schedule.find_knee {
+        return knee::run(args, slo, &set, out);
+    }
+    let host = Host::start()?;
+    let replayed = host.replay(args, set, out);
+    host.end();
     let replayed = replayed?;
     report::show(args.format, out, &replayed.run, &replayed.report)?;
     replayed.answer(out, args.fail_on)
 }
 
-/// Replays on the runtime's own threads, so that signals are heard whatever the replay does.
-async fn replay_until_stopped(
-    args: &ReplayArgs,
-    set: Loaded,
-    out: &Path,
-) -> Result<Replayed, Error> {
-    let halt = Halt::default();
-    let enough = signals::watch(halt.clone())?;
-    let (args, place) = (args.clone(), out.to_owned());
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move { replay(&args, set, &place, halt).await });
-    tokio::select! {
-        ended = tasks.join_next() => match ended {
-            Some(Ok(replayed)) => replayed,
-            _ => Err(Error::Bug {
-                subject: "the replay".to_owned(),
-                problem: "it panicked".to_owned(),
-            }),
-        },
-        () = enough => Err(interrupted(out, "the run is given up")),
-    }
-}
-
-fn interrupted(out: &Path, what: &str) -> Error {
+/// A run that did not come to its end, because the user wanted none.
+pub(crate) fn interrupted(out: &Path, what: &str) -> Error {
     Error::Stopped {
         path: out.to_owned(),
         problem: format!("it was interrupted, and {what}"),
@@ -216,7 +189,7 @@ async fn make_ready(args: &ReplayArgs, set: &mut Loaded, run_id: &str) -> Result
             .shard
             .map(|shard| shard.finding(plan.elsewhere)),
     );
-    shard::wait_for_start(args.schedule.start_at).await;
+    shard::wait_for_start(args.schedule.start_at).await?;
     client
         .warm(args.warm_connections.min(plan.dispatches.len()))
         .await;

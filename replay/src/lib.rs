@@ -13,6 +13,8 @@
 //! 8. [`probe_target`] and [`isolation`]: what the target is and takes, asked before anything is
 //!    measured;
 //! 9. [`rows`], [`run_dir`] and [`report`]: the run on disk, and the report that is drawn from it.
+//! 10. [`host`] and [`knee`]: one replay, or one after the other until the target gives way; [`shard`]:
+//!     one replay over several processes.
 //!
 //! ```text
 //!  set ─▶ plan ─▶ pacing thread ══ spawn ══▶ exchange tasks ══ bounded ══▶ collector ─▶ run/1
@@ -34,7 +36,9 @@ pub mod command;
 pub mod dry_run;
 pub mod error;
 pub mod files;
+pub mod host;
 pub mod isolation;
+pub mod knee;
 pub mod lengths;
 pub mod load;
 pub mod pace;

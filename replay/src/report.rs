@@ -3,8 +3,9 @@
 use crate::cli::{FailOn, Format, ReportArgs};
 use crate::error::Error;
 use crate::load;
+use crate::shard::merge::{self, Part};
 use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use truetape_fidelity::latency::Summary;
 use truetape_fidelity::latency::stats::Stats;
 use truetape_fidelity::render;
@@ -20,9 +21,21 @@ pub fn run(args: ReportArgs) -> Result<Answer, Error> {
 
 /// Draws the reports of runs that are on disk.
 pub fn draw(args: &ReportArgs) -> Result<String, Error> {
+    if let Some(set) = &args.set {
+        return draw_merged(args, set);
+    }
     let mut runs: Vec<(&Path, Run, Report)> = Vec::with_capacity(args.runs.len());
     for dir in &args.runs {
         runs.push((dir, run::open(dir)?, report_of(dir)?));
+    }
+    if let [_, (dir, run, _), ..] = runs.as_slice()
+        && let Some(shard) = merge::shard(run)
+    {
+        let problem = format!(
+            "missing: {} is shard {shard} of a run, and shards are judged together, against the set",
+            dir.display()
+        );
+        return Err(Error::config("--set", problem));
     }
     Ok(match (args.format, runs.as_slice()) {
         (Format::Json, [(_, run, report)]) => pretty(&json(run, report)),
@@ -39,6 +52,18 @@ pub fn draw(args: &ReportArgs) -> Result<String, Error> {
                 .map(|(dir, run, report)| drawn(format, dir, run, report));
             each.collect::<Vec<String>>().join("\n")
         }
+    })
+}
+
+/// Draws one report of all the shards of a run.
+fn draw_merged(args: &ReportArgs, set: &str) -> Result<String, Error> {
+    let set = load::load(set, args.store.as_deref())?;
+    let parts: Result<Vec<Part>, Error> = args.runs.iter().map(|dir| Part::open(dir)).collect();
+    let (run, report) = merge::merge(parts?, &set)?;
+    let first = args.runs.first().map_or(Path::new(""), PathBuf::as_path);
+    Ok(match args.format {
+        Format::Json => pretty(&json(&run, &report)),
+        format => drawn(format, first, &run, &report),
     })
 }
 
@@ -124,6 +149,7 @@ fn measured(dir: &Path, run: &Run) -> String {
         lines.push(format!("  {name:<22} {p50:>10} {p90:>10} {p99:>10}"));
     }
     lines.extend(run.steps.iter().map(step));
+    lines.extend(merge::lines(run));
     lines.extend(
         run.validity_reasons
             .iter()

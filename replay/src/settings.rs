@@ -4,6 +4,7 @@ use crate::arrivals::{Course, Placing, RateMode};
 use crate::cli::{Cache, History, OnFailedTurn, Pacing, ReplayArgs, word};
 use crate::client::Target;
 use crate::error::Error;
+use crate::knee::Slo;
 use crate::load::Loaded;
 use crate::pace::SPIN_MAX;
 use crate::plan::Settings;
@@ -15,6 +16,9 @@ use truetape_schemas::time::format_utc;
 
 /// The client's name in `user-agent`.
 const AGENT: &str = concat!("truetape/", env!("CARGO_PKG_VERSION"));
+
+/// Closer than this, two short stages cannot be told apart.
+const KNEE_PRECISION_MIN: f64 = 0.01;
 
 /// Refuses values that cannot be meant.
 pub fn check(args: &ReplayArgs) -> Result<(), Error> {
@@ -35,6 +39,17 @@ pub fn check(args: &ReplayArgs) -> Result<(), Error> {
             args.rate_scale
         );
         return refuse("--rate-scale", problem);
+    }
+    if args.schedule.find_knee.is_some() && args.schedule.rate_mode == RateMode::Shape {
+        let problem = "shape with --find-knee, whose rates rise above the set's; use stress";
+        return refuse("--rate-mode", problem.to_owned());
+    }
+    if !(KNEE_PRECISION_MIN..=1.0).contains(&args.schedule.knee_precision) {
+        let problem = format!(
+            "{} is not in {KNEE_PRECISION_MIN} to 1",
+            args.schedule.knee_precision
+        );
+        return refuse("--knee-precision", problem);
     }
     if args.schedule.on_failed_turn == OnFailedTurn::Skip && args.pacing == Pacing::Open {
         let problem = "skip with --pacing open, where no turn waits for another";
@@ -228,6 +243,11 @@ pub fn flags(args: &ReplayArgs, found: &Found<'_>) -> BTreeMap<String, Value> {
         ),
         ("on_failed_turn", json!(word(args.schedule.on_failed_turn))),
         ("shard", json!(args.schedule.shard.map(Shard::word))),
+        (
+            "find_knee",
+            json!(args.schedule.find_knee.as_ref().map(Slo::word)),
+        ),
+        ("knee_precision", json!(args.schedule.knee_precision)),
         ("start_at", json!(args.schedule.start_at.map(format_utc))),
         ("pacing", json!(word(args.pacing))),
         ("think_scale", json!(args.think_scale)),

@@ -4,11 +4,14 @@
 //! so that no process has to be told what another has, and no session is split.
 
 use crate::cli::ArrivalArgs;
+use crate::error::Error;
 use crate::load::Loaded;
 use std::borrow::Cow;
 use std::time::Duration;
 use truetape_schemas::ids::Digester;
 use truetape_schemas::set::Turn;
+
+pub mod merge;
 
 /// One of several processes that share a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +21,9 @@ pub struct Shard {
     /// How many there are.
     pub count: u32,
 }
+
+/// Ends the finding of a shard; a merged report does without it.
+const MERGES: &str = "other shards'; `truetape report` merges them";
 
 /// Processes that share a run at most: enough for any cluster, and a slip of the finger is told.
 const COUNT_MAX: u32 = 10_000;
@@ -45,7 +51,7 @@ impl Shard {
     /// What a user should know of a run that is a part.
     pub fn finding(self, elsewhere: usize) -> String {
         format!(
-            "shard {} of a run: {elsewhere} turns are other shards'; `truetape report` merges them",
+            "shard {} of a run: {elsewhere} turns are {MERGES}",
             self.word()
         )
     }
@@ -96,17 +102,30 @@ pub fn own_turns(set: &Loaded, shard: Option<Shard>) -> Cow<'_, [Turn]> {
 }
 
 /// Connections are opened this long before a start that lies ahead: servers close idle ones.
-const WARM_LEAD_US: i64 = 1_000_000;
+const WARM_LEAD: Duration = Duration::from_secs(1);
+
+/// Time that is left until a start on the wall clock. One that has passed is refused: shards would not
+/// be in step.
+pub fn left_until(start_at_us: i64) -> Result<Duration, Error> {
+    let left_us = start_at_us - truetape_schemas::time::wall_now_us();
+    u64::try_from(left_us)
+        .map(Duration::from_micros)
+        .map_err(|_| {
+            let start = truetape_schemas::time::format_utc(start_at_us);
+            let late_s = left_us.unsigned_abs() as f64 / 1e6;
+            let problem =
+                format!("{start} was {late_s:.3} s ago when the run was ready; name a later time");
+            Error::config("--start-at", problem)
+        })
+}
 
 /// Waits until it is time to open connections.
-pub async fn wait_for_start(start_at_us: Option<i64>) {
-    let Some(start_at_us) = start_at_us else {
-        return;
-    };
-    let left_us = start_at_us - truetape_schemas::time::wall_now_us() - WARM_LEAD_US;
-    if let Ok(left_us) = u64::try_from(left_us) {
-        tokio::time::sleep(Duration::from_micros(left_us)).await;
+pub async fn wait_for_start(start_at_us: Option<i64>) -> Result<(), Error> {
+    if let Some(start_at_us) = start_at_us {
+        let left = left_until(start_at_us)?;
+        tokio::time::sleep(left.saturating_sub(WARM_LEAD)).await;
     }
+    Ok(())
 }
 
 #[cfg(test)]

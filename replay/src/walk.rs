@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::row;
 use crate::rows::{ReadBack, Rows};
 use crate::schedule::{Release, Schedule};
+use crate::shard;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -203,24 +204,10 @@ pub async fn walk(
     })
 }
 
-/// Schedule zero on the monotonic clock. A time that has passed is refused: shards would not be in step.
+/// Schedule zero on the monotonic clock.
 fn zero(start_at_us: Option<i64>) -> Result<Instant, Error> {
-    let Some(start_at_us) = start_at_us else {
-        return Ok(Instant::now() + LEAD);
-    };
-    let now = Instant::now();
-    let left_us = start_at_us - truetape_schemas::time::wall_now_us();
-    let left = u64::try_from(left_us).ok().map(Duration::from_micros);
-    left.filter(|left| LEAD <= *left)
-        .map(|left| now + left)
-        .ok_or_else(|| {
-            let start = truetape_schemas::time::format_utc(start_at_us);
-            let late_s = -left_us as f64 / 1e6;
-            Error::config(
-                "--start-at",
-                format!("{start} was {late_s:.3} s ago when the run was ready; name a later time"),
-            )
-        })
+    let left = start_at_us.map_or(Ok(LEAD), shard::left_until)?;
+    Ok(Instant::now() + left)
 }
 
 fn end_us(row: &Dispatch) -> Option<i64> {

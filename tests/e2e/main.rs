@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`round_trip`] (capture, set, run, and back), [`transparency`] (P1),
 //! [`determinism`],
-//! [`crash`] (P3), [`ship`], [`privacy`] (P4), [`shutdown`], [`demo`], [`formats`], [`exit_codes`], [`readme`].
+//! [`schedule`] (R3, R4), [`crash`] (P3), [`ship`], [`privacy`] (P4), [`shutdown`], [`demo`], [`formats`], [`exit_codes`], [`readme`].
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod canaries;
@@ -14,6 +14,7 @@ mod formats;
 mod privacy;
 mod readme;
 mod round_trip;
+mod schedule;
 #[path = "../cases/server.rs"]
 mod server;
 mod ship;

@@ -1,6 +1,7 @@
 //! What can be asked of the schedule.
 
 use crate::arrivals::{Arrivals, Course, RateMode};
+use crate::knee::Slo;
 use crate::shard::Shard;
 use clap::{Args, ValueEnum};
 
@@ -44,6 +45,20 @@ pub struct ArrivalArgs {
     /// Schedule zero on the wall clock, as in `2026-03-01T12:00:00Z`.
     #[arg(long, env = "TRUETAPE_START_AT", value_name = "TIME", value_parser = parse_start)]
     pub start_at: Option<i64>,
+
+    /// Find the highest rate at which the target keeps a promise, as in `ttft-p99=2s,tpot-p50=50ms,errors=1%`: short
+    /// replays at rates from `--rate-scale` on, `--duration` each (1 minute).
+    #[arg(long, env = "TRUETAPE_FIND_KNEE", value_name = "SLO", value_parser = Slo::parse, conflicts_with_all = ["ramp", "steps", "shard", "start_at"])]
+    pub find_knee: Option<Slo>,
+
+    /// How near the rate that held and the one that did not must be, as a share.
+    #[arg(
+        long,
+        env = "TRUETAPE_KNEE_PRECISION",
+        value_name = "SHARE",
+        default_value_t = 0.1
+    )]
+    pub knee_precision: f64,
 }
 
 impl ArrivalArgs {

@@ -28,7 +28,24 @@ fn set(upstream: &str) -> Loaded {
 
 #[test]
 fn values_that_cannot_be_meant_are_refused_with_what_was_allowed() {
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 13] = [
+        (
+            &["--rate-scale", "2", "--rate-mode", "shape"],
+            "--rate-scale: 2 with --rate-mode shape, which has no more sessions than the set; compile a larger \
+             set, or use --rate-mode stress",
+        ),
+        (
+            &["--on-failed-turn", "skip", "--pacing", "open"],
+            "--on-failed-turn: skip with --pacing open, where no turn waits for another",
+        ),
+        (
+            &["--find-knee", "errors=1%", "--rate-mode", "shape"],
+            "--rate-mode: shape with --find-knee, whose rates rise above the set's; use stress",
+        ),
+        (
+            &["--knee-precision", "0"],
+            "--knee-precision: 0 is not in 0.01 to 1",
+        ),
         (&["--rate-scale", "0"], "--rate-scale: 0 is not above 0"),
         (&["--rate-scale", "nan"], "--rate-scale: NaN is not above 0"),
         (

@@ -3,6 +3,7 @@
 
 mod answers;
 mod on_disk;
+mod scheduled;
 mod stopped;
 mod support;
 

@@ -14,6 +14,8 @@ async fn a_run_is_drawn_again_from_its_directory_and_never_overwritten() {
         let format = clap::ValueEnum::from_str(format, false).unwrap();
         report::draw(&truetape_replay::cli::ReportArgs {
             runs: vec![out.clone()],
+            set: None,
+            store: None,
             format,
         })
         .unwrap()
