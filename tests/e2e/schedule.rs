@@ -126,8 +126,7 @@ fn shards_of_one_run_start_together_and_are_reported_as_one() {
         let rows = run::dispatches(run).unwrap();
         assert!(!rows.is_empty() && rows.iter().all(|row| shard.has(&row.session)));
     }
-    let merged = report(&[&runs[1], &runs[0]], &set.dir);
-    merged.expect_code(0);
+    let merged = report(&[&runs[1], &runs[0]], &set.dir).expect_code(0);
     let merged: serde_json::Value = serde_json::from_str(&merged.stdout).unwrap();
     let account = &merged["run"]["account"];
     assert_eq!(
