@@ -123,7 +123,6 @@ fn put_lengths(seen: &mut Seen, set: &Set) {
 pub(crate) fn settings(pacing: Pacing, rate_scale: f64, think_scale: f64) -> Settings {
     Settings {
         duration_us: None,
-        rate_scale,
         placing: Placing::stressed(rate_scale),
         shard: None,
         pacing,
