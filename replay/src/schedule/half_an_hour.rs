@@ -261,7 +261,7 @@ fn a_stop_in_the_middle_of_half_an_hour_loses_nothing() {
     let mut releases = Vec::new();
     schedule.take_due(HALF_AN_HOUR_US / 2, &mut releases);
     assert!(100 < releases.len());
-    assert!(schedule.state.iter().any(|state| *state == State::Planned));
+    assert!(schedule.state.contains(&State::Planned));
     let unsent = schedule.into_unsent();
     assert_eq!(unsent.withdrawn.len() + releases.len(), turns.len());
 }
