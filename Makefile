@@ -72,7 +72,7 @@ test-vllm: ## The same against vLLM on processors (needs Python 3.11; 6 GB).
 	TRUETAPE_BINARY=$(CURDIR)/target/debug/truetape $(CARGO) run --quiet --locked -p truetape-testkit --example engines -- vllm
 
 .PHONY: bench-compiler
-bench-compiler: ## Profile, select and emit 1 M and 4 M made-up turns: time, memory, growth.
+bench-compiler: ## Profile, select and emit 1 M and 4 M made-up turns: time, memory, growth; tokens a second.
 	$(CARGO) bench --locked -p truetape-compiler --bench compiler -- $(ARGS)
 
 .PHONY: eval-sessions

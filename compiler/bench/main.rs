@@ -1,6 +1,7 @@
 //! What compiling costs at scale: wall time, memory, and how they grow.
 //!
-//! Read in this order: [`traffic`] (what is compiled), [`steps`] (what is measured).
+//! Read in this order: [`traffic`] (what is compiled), [`steps`] (what is measured); [`words`] (what
+//! is tokenised), [`tokens`] (by whom, and how fast).
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
@@ -9,7 +10,9 @@
 )]
 
 mod steps;
+mod tokens;
 mod traffic;
+mod words;
 
 use clap::Parser;
 use serde_json::{Value, json};
@@ -44,7 +47,10 @@ struct Args {
     /// Where captures and sets go; captures that are there are used again.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Only these steps: profile, compile, lengths, all.
+    /// A `tokenizer.json` to measure with, in place of one that is learned.
+    #[arg(long)]
+    tokenizer: Option<PathBuf>,
+    /// Only these steps: profile, compile, all, tokens.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// The step that this process is.
@@ -79,6 +85,38 @@ fn main() {
         return;
     }
     let eval = Eval::begin("bench-compiler");
+    let speeds = if args.measures("tokens") {
+        eprintln!("tokenising ...");
+        tokens::measure(&dir, args.tokenizer.as_deref(), args.seed, args.threads)
+    } else {
+        Vec::new()
+    };
+    let (table, figures) = scaled(&args, &dir);
+    println!("{}", table.markdown());
+    println!("{}", growth(&figures).markdown());
+    println!(
+        "Allowed for a million turns, profiled, selected and emitted: {WALL_S_PER_MILLION} s and {RSS_MIB_PER_MILLION} MiB.\n"
+    );
+    println!("{}", tokens::table(&speeds).markdown());
+    let document = json!({
+        "steps": figures, "seed": args.seed, "share": args.share, "threads": args.threads,
+        "allowed": {"wall_s": WALL_S_PER_MILLION, "rss_mib": RSS_MIB_PER_MILLION},
+        "tokenising": speeds,
+    });
+    match eval.write(&root, &document) {
+        Ok(path) => eprintln!("figures: {}", path.display()),
+        Err(cause) => eprintln!("figures were not written: {cause}"),
+    }
+}
+
+impl Args {
+    fn measures(&self, step: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == step)
+    }
+}
+
+/// Carries out the steps for every size.
+fn scaled(args: &Args, dir: &Path) -> (Table, Vec<Value>) {
     let mut table = Table::new(
         &format!(
             "The compiler at scale (seed {}, {} of the tokens selected, {} threads)",
@@ -95,15 +133,14 @@ fn main() {
         ],
     );
     let mut figures = Vec::new();
-    for turns in &args.turns {
-        for (step, title) in std::iter::once(("generate", "write the capture")).chain(STEPS) {
-            if !args.only.is_empty()
-                && step != "generate"
-                && !args.only.iter().any(|only| only == step)
-            {
-                continue;
-            }
-            let cost = child(step, &args, &dir, *turns);
+    let steps: Vec<_> = STEPS
+        .into_iter()
+        .filter(|(step, _)| args.measures(step))
+        .collect();
+    for turns in args.turns.iter().filter(|_| !steps.is_empty()) {
+        let generate = std::iter::once(("generate", "write the capture"));
+        for (step, title) in generate.chain(steps.iter().copied()) {
+            let cost = child(step, args, dir, *turns);
             if step == "generate" && cost.turns == 0 {
                 continue;
             }
@@ -111,20 +148,7 @@ fn main() {
             figures.push(json!({"step": step, "of_turns": turns, "cost": cost}));
         }
     }
-    println!("{}", table.markdown());
-    let growth = growth(&figures);
-    println!("{}", growth.markdown());
-    println!(
-        "Allowed for a million turns, profiled, selected and emitted: {WALL_S_PER_MILLION} s and {RSS_MIB_PER_MILLION} MiB.\n"
-    );
-    let document = json!({
-        "steps": figures, "seed": args.seed, "share": args.share, "threads": args.threads,
-        "allowed": {"wall_s": WALL_S_PER_MILLION, "rss_mib": RSS_MIB_PER_MILLION},
-    });
-    match eval.write(&root, &document) {
-        Ok(path) => eprintln!("figures: {}", path.display()),
-        Err(cause) => eprintln!("figures were not written: {cause}"),
-    }
+    (table, figures)
 }
 
 fn row(title: &str, turns: usize, cost: &Cost) -> [String; 7] {

@@ -109,7 +109,7 @@ pub(crate) fn compiled(capture: &Path, store: &Path, recipe: &str, threads: usiz
 }
 
 /// CPU time of all threads of this process.
-fn cpu_s() -> f64 {
+pub(crate) fn cpu_s() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let main_ns = first_number(&text);
     let threads = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();

@@ -7,30 +7,30 @@
 //! 5. [`select`]: which sessions are taken;
 //! 6. [`arrange`]: when they start ([`control`]: what is generated in their place);
 //! 7. [`content`]: what their prompts hold;
-//! 8. [`emit`]: the set, its report and its card.
+//! 8. [`finish`]: its digest, its report and its manifest;
+//! 9. [`emit`]: the set on disk.
 //!
 //! Rows travel without their bodies, which are read again where they are needed. Every stage
 //! keeps an [`account`]: read = taken + left, by reason.
 
 use crate::cli::CompileArgs;
 use crate::error::Error;
-use crate::recipe::{self, RATE_RECORDED, RATE_STRESS, Recipe};
+use crate::recipe::Recipe;
 use crate::source::Segments;
 use crate::talk::OutputFormat;
 use crate::{parallel, source, talk};
 use arrange::Arranged;
+use finish::Made;
 use ingest::Ingested;
 use select::Selected;
 use sessionize::Sessions;
 use std::path::PathBuf;
 use tokenize::Tokenized;
 use truetape_fidelity::population::Population;
-use truetape_fidelity::{grade, profile, render};
+use truetape_fidelity::{profile, render};
 use truetape_schemas::blame::Answer;
-use truetape_schemas::file;
-use truetape_schemas::report::{self, Report};
-use truetape_schemas::set::manifest::{Counts, Manifest, Semantics};
-use truetape_schemas::set::{FORMAT, Turn, store};
+use truetape_schemas::report::Report;
+use truetape_schemas::set::manifest::Manifest;
 
 pub(crate) use reading::chat_of;
 
@@ -39,6 +39,7 @@ mod arrange;
 mod content;
 mod control;
 pub(crate) mod emit;
+mod finish;
 mod ingest;
 mod population;
 mod reading;
@@ -138,28 +139,44 @@ pub fn compile(options: &CompileOptions) -> Result<Compiled, Error> {
         .map(|path| source::capture(path))
         .collect::<Result<_, _>>()?;
     let prepared = prepare(&captures, recipe, options.threads)?;
-    let Prepared {
-        ingested,
-        tokenized,
-        ..
-    } = &prepared;
-    let (selected, mut arranged) = match &recipe.control {
-        Some(control) => control::generate(&prepared, recipe, control)?,
-        None => {
-            let selected = select::select(&prepared, recipe)?;
-            let arranged = arrange::arrange(&prepared, &selected, &recipe.arrange)?;
-            (selected, arranged)
-        }
-    };
-    let content = content::make(&mut arranged, ingested, tokenized, recipe, options.threads)?;
+    prepared.ingested.require_traffic()?;
+    // What the source is does not depend on what is chosen of it.
+    let profiled = || profile::profile(&prepared.population, &profile::Options::default());
+    let chosen = || choose(&prepared, recipe, options.threads);
+    let (source_profile, chosen) = parallel::both(options.threads, profiled, chosen)?;
+    let (selected, arranged, content) = chosen?;
     let made = Made {
         recipe,
         prepared: &prepared,
+        source_profile,
         selected,
         arranged,
         content,
     };
     made.finish(options)
+}
+
+/// Runs the stages that depend on a choice.
+fn choose(
+    prepared: &Prepared,
+    recipe: &Recipe,
+    threads: usize,
+) -> Result<(Selected, Arranged, content::Made), Error> {
+    let (selected, mut arranged) = match &recipe.control {
+        Some(control) => control::generate(prepared, recipe, control)?,
+        None => {
+            let selected = select::select(prepared, recipe)?;
+            let arranged = arrange::arrange(prepared, &selected, &recipe.arrange)?;
+            (selected, arranged)
+        }
+    };
+    let Prepared {
+        ingested,
+        tokenized,
+        ..
+    } = prepared;
+    let content = content::make(&mut arranged, ingested, tokenized, recipe, threads)?;
+    Ok((selected, arranged, content))
 }
 
 /// Tags share their names with references such as `chat@v3`.
@@ -175,174 +192,6 @@ fn check_tags(tags: &[String]) -> Result<(), Error> {
             format!("`{tag}`, allowed are letters, digits, `-`, `_` and `.`"),
         )),
     }
-}
-
-/// Everything that goes into a set.
-struct Made<'a> {
-    recipe: &'a Recipe,
-    prepared: &'a Prepared,
-    selected: Selected,
-    arranged: Arranged,
-    content: content::Made,
-}
-
-impl Made<'_> {
-    fn finish(self, options: &CompileOptions) -> Result<Compiled, Error> {
-        let recipe = self.recipe.to_json(&self.prepared.tokenized.tokenizer)?;
-        let sources = &self.prepared.ingested.sources;
-        let parts = &self.content.parts;
-        let turns = self.content.prompts.fill(&self.arranged.turns, parts);
-        let digest = store::digest_of(&recipe, sources, turns, parts.names());
-        let name = &self.recipe.name;
-        if let Some(manifest) = emit::existing(&options.store, name, &digest)? {
-            emit::tag(&options.store, name, &digest, &options.tags)?;
-            let dir = store::set_dir(&options.store, name, &digest);
-            let report = read_report(&dir)?;
-            return Ok(Compiled {
-                dir,
-                manifest,
-                report,
-                existed: true,
-            });
-        }
-        let population = self.population();
-        let report = grade::set_against_source(
-            &self.prepared.population,
-            &population,
-            &self.context(&digest),
-        );
-        let manifest = self.manifest(recipe, digest, &population)?;
-        let set = emit::Set {
-            manifest: &manifest,
-            report: &report,
-            turns: &self.arranged.turns,
-            content: &self.content,
-        };
-        let dir = emit::emit(&options.store, &set, options.threads)?;
-        emit::tag(&options.store, name, &manifest.digest, &options.tags)?;
-        Ok(Compiled {
-            dir,
-            manifest,
-            report,
-            existed: false,
-        })
-    }
-
-    fn population(&self) -> Population {
-        Population::of_turns(
-            &self.arranged.turns,
-            self.prepared.tokenized.block_tokens,
-            self.prepared.ingested.footers.clock_resolution_us,
-        )
-    }
-
-    fn context(&self, digest: &str) -> grade::SetContext {
-        grade::SetContext {
-            set_name: self.recipe.name.clone(),
-            set_digest: digest.to_owned(),
-            view: self.recipe.view.name().to_owned(),
-            // Several samples at once, where they were, are one larger sample.
-            rate: match self.recipe.arrange.rate.as_str() {
-                RATE_STRESS => RATE_RECORDED.to_owned(),
-                rate => rate.to_owned(),
-            },
-            share: self.selected.share,
-            rate_share: self.selected.rate_share,
-            unlinked_share: self.prepared.sessions.unlinked_share,
-            findings: self.all_findings(),
-            ..grade::SetContext::default()
-        }
-    }
-
-    fn all_findings(&self) -> Vec<String> {
-        let mut findings = self.prepared.findings();
-        findings.extend(self.selected.findings.iter().cloned());
-        findings.extend(self.arranged.findings.iter().cloned());
-        findings.extend(self.content.findings.iter().cloned());
-        findings
-    }
-
-    fn manifest(
-        &self,
-        recipe: serde_json::Value,
-        digest: String,
-        population: &Population,
-    ) -> Result<Manifest, Error> {
-        let Prepared {
-            ingested,
-            tokenized,
-            sessions,
-            ..
-        } = self.prepared;
-        let is_selected = self.recipe.control.is_none();
-        let options = profile::Options::default();
-        let json = |population| {
-            serde_json::to_value(profile::profile(population, &options))
-                .map_err(|cause| Error::bug("profile", format!("could not encode JSON: {cause}")))
-        };
-        Ok(Manifest {
-            format: FORMAT.to_string(),
-            name: self.recipe.name.clone(),
-            digest,
-            recipe,
-            sources: ingested.sources.clone(),
-            counts: counts(&self.arranged.turns, self.content.parts.len()),
-            stages: vec![
-                ingested.stage.clone(),
-                tokenized.stage.clone(),
-                sessions.stage.clone(),
-                self.selected.stage.clone(),
-            ],
-            chains: sessions.chains.clone(),
-            tokenizer: tokenized.tokenizer.clone(),
-            block_tokens: tokenized.block_tokens,
-            seed: self.recipe.seed,
-            source_profile: json(&self.prepared.population)?,
-            profile: json(population)?,
-            semantics: Semantics {
-                input: "cumulative".to_owned(),
-                history: match &self.recipe.control {
-                    Some(_) => "none".to_owned(),
-                    None => "recorded".to_owned(),
-                },
-                rate: self.recipe.arrange.rate.clone(),
-                view: self.recipe.view.name().to_owned(),
-                content: self.recipe.content.kind.name().to_owned(),
-                clock_resolution_us: ingested.footers.clock_resolution_us,
-                control: self.recipe.control.as_ref().map(recipe::Control::name),
-            },
-            // What was generated was neither selected nor moved.
-            selection: is_selected.then(|| self.selected.told.clone()),
-            arrangement: is_selected.then(|| self.arranged.told.clone()),
-            findings: self.all_findings(),
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        })
-    }
-}
-
-fn counts(turns: &[Turn], parts: usize) -> Counts {
-    let sum = |tokens: fn(&Turn) -> Option<i64>| {
-        turns
-            .iter()
-            .filter_map(tokens)
-            .filter_map(|tokens| u64::try_from(tokens).ok())
-            .fold(0, u64::saturating_add)
-    };
-    let mut sessions: Vec<&str> = turns.iter().map(|turn| turn.session.as_str()).collect();
-    sessions.sort_unstable();
-    sessions.dedup();
-    Counts {
-        turns: turns.len() as u64,
-        sessions: sessions.len() as u64,
-        input_tokens: sum(|turn| turn.input_tokens),
-        output_tokens: sum(|turn| turn.output_tokens),
-        content_parts: parts as u64,
-    }
-}
-
-fn read_report(dir: &std::path::Path) -> Result<Report, Error> {
-    let path = dir.join(store::FIDELITY);
-    Ok(file::read_json(&path, report::FORMAT)?)
 }
 
 /// Carries out `truetape compile`.

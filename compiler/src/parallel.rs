@@ -41,6 +41,27 @@ where
     })
 }
 
+/// Does two things at the same time where there are threads for it, the first on one of its own.
+pub(crate) fn both<A, B>(
+    threads: usize,
+    first: impl FnOnce() -> A + Send,
+    second: impl FnOnce() -> B,
+) -> Result<(A, B), Error>
+where
+    A: Send,
+{
+    if threads < 2 {
+        return Ok((first(), second()));
+    }
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(first);
+        let second = second();
+        let first = beside.join();
+        let first = first.map_err(|_| Error::bug("worker thread", "panicked"))?;
+        Ok((first, second))
+    })
+}
+
 /// Items that are made on a thread of their own while the ones before are worked on.
 ///
 /// One waits while another is made, so two are held beside the one in hand.
@@ -88,7 +109,7 @@ impl<T> Iterator for Ahead<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ahead, map};
+    use super::{ahead, both, map};
 
     #[test]
     fn items_that_are_made_ahead_come_in_order_and_all() {
@@ -103,6 +124,15 @@ mod tests {
         let broken = (0..5).map(|n: u32| if n < 3 { n } else { panic!("on purpose") });
         let made: Vec<bool> = ahead(broken).unwrap().map(|item| item.is_ok()).collect();
         assert_eq!(made, [true, true, true, false]);
+    }
+
+    #[test]
+    fn two_things_are_done_whatever_the_threads() {
+        for threads in [0, 1, 2] {
+            assert_eq!(both(threads, || 1, || "two").unwrap(), (1, "two"));
+        }
+        let panics = || -> u8 { panic!("on purpose") };
+        assert!(both(2, panics, || ()).is_err());
     }
 
     #[test]

@@ -8,7 +8,6 @@ use crate::talk::{self, OutputFormat};
 use crate::{compile, parallel};
 use std::path::Path;
 use truetape_fidelity::latency::instant_us;
-use truetape_fidelity::mix::MixSet;
 use truetape_fidelity::population::{Population, PopulationTurn};
 use truetape_fidelity::profile::portrait::{Mix, Portrait, Shape};
 use truetape_fidelity::profile::{Options, Profile, profile};
@@ -23,7 +22,7 @@ use truetape_schemas::set::store;
 mod mix;
 
 /// Points of the hit curve when nobody says where: powers of two over what the source holds.
-const CAPACITIES_DEFAULT: usize = 8;
+const CURVE_POINTS: u32 = 8;
 
 /// How a population is read and measured.
 #[derive(Clone, Debug)]
@@ -76,27 +75,12 @@ fn measured(population: &Population, options: &ProfileOptions) -> Profile {
         [] => defaults.windows_s,
         windows => windows.to_vec(),
     };
-    let capacities_blocks = match options.capacities_blocks.as_slice() {
-        [] => capacities(population),
-        capacities => capacities.to_vec(),
-    };
     let options = Options {
-        capacities_blocks,
+        capacities_blocks: options.capacities_blocks.clone(),
+        curve_points: CURVE_POINTS,
         windows_s,
     };
     profile(population, &options)
-}
-
-/// Powers of two, the largest of which holds every block.
-fn capacities(population: &Population) -> Vec<usize> {
-    let blocks = population.turns.iter().flat_map(|turn| &turn.blocks);
-    let distinct: MixSet = blocks.copied().collect();
-    if distinct.is_empty() {
-        return Vec::new();
-    }
-    let largest = distinct.len().next_power_of_two().ilog2();
-    let least = largest.saturating_sub(CAPACITIES_DEFAULT as u32 - 1);
-    (least..=largest).map(|power| 1 << power).collect()
 }
 
 /// Reads what references name as one population, with what a user should know about it.

@@ -46,6 +46,15 @@ impl Findings {
     }
 }
 
+impl Findings {
+    /// Adds the faults that were found elsewhere.
+    fn take(&mut self, other: Self) {
+        let room = FAULTS_SHOWN_MAX.saturating_sub(self.faults.len());
+        self.more_faults += other.more_faults + other.faults.len().saturating_sub(room) as u64;
+        self.faults.extend(other.faults.into_iter().take(room));
+    }
+}
+
 /// Checks what a path names. An input that cannot be read at all is an error.
 pub fn of(reference: &str, in_store: Option<&Path>) -> Result<Findings, Error> {
     match subject(reference, in_store)? {

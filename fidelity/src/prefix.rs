@@ -8,6 +8,7 @@
 use stack::Stack;
 
 mod fenwick;
+pub mod handed;
 pub mod sampled;
 pub mod stack;
 

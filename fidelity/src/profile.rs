@@ -18,6 +18,9 @@ pub mod sessions;
 pub struct Options {
     /// Cache capacities of the hit curve, in blocks.
     pub capacities_blocks: Vec<usize>,
+    /// Points of the curve where no capacities are named: powers of two, the largest of which holds
+    /// every block; 0 for no curve.
+    pub curve_points: u32,
     /// Windows of the dispersion of arrivals, in seconds.
     pub windows_s: Vec<u32>,
 }
@@ -27,6 +30,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             capacities_blocks: Vec::new(),
+            curve_points: 0,
             windows_s: vec![1, 10, 60, 300],
         }
     }
@@ -196,7 +200,7 @@ pub fn profile(population: &Population, options: &Options) -> Profile {
         input_tokens: lengths::of(turns.iter().map(|turn| turn.input_tokens)),
         output_tokens: lengths::of(turns.iter().map(|turn| turn.output_tokens)),
         cached_tokens: lengths::cached(turns),
-        prefix: prefix::of(population, &options.capacities_blocks),
+        prefix: prefix::of(population, &options.capacities_blocks, options.curve_points),
         arrivals: arrivals(population, &options.windows_s),
         turns_per_session: lengths::spread(turns_per_session.into_iter().map(f64::from).collect()),
         think_time_s: lengths::spread(sessions::think_times_s(population)),

@@ -176,7 +176,28 @@ impl Account {
 
 /// Reads `run.json`, and refuses one of a newer format.
 pub fn open(dir: &Path) -> Result<Run, Error> {
-    read_json(&dir.join(RUN), FORMAT)
+    let path = dir.join(RUN);
+    match read_json(&path, FORMAT) {
+        Err(Error::Io { cause, .. }) if is_absent(&cause) => Err(Error::invalid(dir, no_run(dir))),
+        read => read,
+    }
+}
+
+fn is_absent(cause: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    matches!(cause.kind(), NotFound | NotADirectory)
+}
+
+/// Why a path is not a run, and what would be one.
+fn no_run(dir: &Path) -> String {
+    let found = if !dir.is_dir() {
+        "no such directory".to_owned()
+    } else if dir.join(crate::set::store::MANIFEST).is_file() {
+        "is a set, wanted a run of it".to_owned()
+    } else {
+        format!("holds no {RUN}, which a replay writes last, so that this is none or did not end")
+    };
+    format!("{found}; name a directory that `truetape replay --out` wrote")
 }
 
 /// Reads a run's dispatches, ordered by turn.

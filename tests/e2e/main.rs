@@ -1,10 +1,11 @@
 //! The promises, kept by real processes on loopback. Each file is one promise.
 //!
 //! Read in this order: [`round_trip`] (capture, set, run, and back), [`transparency`] (P1),
-//! [`determinism`],
+//! [`determinism`], [`bad_input`],
 //! [`schedule`] (R3, R4), [`crash`] (P3), [`ship`], [`privacy`] (P4), [`shutdown`], [`demo`], [`formats`], [`exit_codes`], [`readme`].
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod bad_input;
 mod canaries;
 mod crash;
 mod demo;

@@ -21,13 +21,23 @@ use truetape_schemas::set::{Content, Turn, store};
 
 pub(crate) mod card;
 
-/// What is written.
+/// The rows of a set, and where they belong.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Set<'a> {
-    pub(crate) manifest: &'a Manifest,
-    pub(crate) report: &'a Report,
+pub(crate) struct Rows<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) digest: &'a str,
+    pub(crate) kind: ContentKind,
     pub(crate) turns: &'a [Turn],
     pub(crate) content: &'a Made,
+}
+
+/// A set whose rows are written, aside. The name is locked as long as it is here.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    named: PathBuf,
+    aside: PathBuf,
+    dir: PathBuf,
+    _held: lock::Held,
 }
 
 /// Whether the store holds this very set already.
@@ -52,37 +62,47 @@ pub(crate) fn existing(store: &Path, name: &str, digest: &str) -> Result<Option<
     Err(Error::data(dir.display(), problem))
 }
 
-/// Writes a set. Returns its directory.
-pub(crate) fn emit(store: &Path, set: &Set<'_>, threads: usize) -> Result<PathBuf, Error> {
-    let Set {
-        manifest, report, ..
-    } = *set;
-    let dir = store::set_dir(store, &manifest.name, &manifest.digest);
-    let short: String = manifest.digest.chars().take(DIGEST_SHORT_CHARS).collect();
-    let named = store.join(&manifest.name);
+/// Writes the rows of a set.
+pub(crate) fn begin(store: &Path, rows: &Rows<'_>, threads: usize) -> Result<Aside, Error> {
+    let dir = store::set_dir(store, rows.name, rows.digest);
+    let short: String = rows.digest.chars().take(DIGEST_SHORT_CHARS).collect();
+    let named = store.join(rows.name);
     std::fs::create_dir_all(&named).map_err(|cause| Error::io(&named, cause))?;
-    let _held = lock::exclusive(&named)?;
+    let held = lock::exclusive(&named)?;
     let aside = named.join(format!("{ASIDE_PREFIX}{short}"));
     remove_leftovers(&aside)?;
     std::fs::create_dir_all(&aside).map_err(|cause| Error::io(&aside, cause))?;
-    restrict(&aside, &manifest.semantics.content)?;
-    write_turns(&aside.join(store::TURNS), set)?;
-    write_content(&aside.join(store::CONTENT), &set.content.parts, threads)?;
-    write_json(&aside.join(store::FIDELITY), report)?;
-    write_atomically(
-        &aside.join(store::CARD),
-        card::render(manifest, report).as_bytes(),
-    )?;
-    write_json(&aside.join(store::MANIFEST), manifest)?;
-    sync_parent(&aside.join(store::MANIFEST))?;
-    // A directory there that is not a set is what a crash of another tool left.
-    remove_leftovers(&dir)?;
-    let previous = store::tags(&named)?.remove(store::LATEST);
-    rename_durably(&aside, &dir)?;
-    history::note(&named, manifest, previous, "compiled")?;
-    // Under the same lock: between the rename and the tag nothing points at the set.
-    store::tag(&named, store::LATEST, &manifest.digest)?;
-    Ok(dir)
+    restrict(&aside, rows.kind.name())?;
+    write_turns(&aside.join(store::TURNS), rows)?;
+    write_content(&aside.join(store::CONTENT), &rows.content.parts, threads)?;
+    Ok(Aside {
+        named,
+        aside,
+        dir,
+        _held: held,
+    })
+}
+
+impl Aside {
+    /// Writes what is said about the rows, and puts the set in its place. Returns its directory.
+    pub(crate) fn finish(self, manifest: &Manifest, report: &Report) -> Result<PathBuf, Error> {
+        let Self {
+            named, aside, dir, ..
+        } = &self;
+        write_json(&aside.join(store::FIDELITY), report)?;
+        let card = card::render(manifest, report);
+        write_atomically(&aside.join(store::CARD), card.as_bytes())?;
+        write_json(&aside.join(store::MANIFEST), manifest)?;
+        sync_parent(&aside.join(store::MANIFEST))?;
+        // A directory there that is not a set is what a crash of another tool left.
+        remove_leftovers(dir)?;
+        let previous = store::tags(named)?.remove(store::LATEST);
+        rename_durably(aside, dir)?;
+        history::note(named, manifest, previous, "compiled")?;
+        // Under the same lock: between the rename and the tag nothing points at the set.
+        store::tag(named, store::LATEST, &manifest.digest)?;
+        Ok(self.dir)
+    }
 }
 
 /// Keeps a set that holds production's text to its owner, as the capture is.
@@ -115,15 +135,16 @@ fn remove_leftovers(dir: &Path) -> Result<(), Error> {
 
 /// Turns get the names of their content batch by batch: all names at once would be more than all
 /// turns.
-fn write_turns(path: &Path, set: &Set<'_>) -> Result<(), Error> {
+fn write_turns(path: &Path, rows: &Rows<'_>) -> Result<(), Error> {
     let mut writer = Writer::<Turn>::create(path)?;
-    let mut turns = set.content.prompts.fill(set.turns, &set.content.parts);
+    let content = rows.content;
+    let mut turns = content.prompts.fill(rows.turns, &content.parts);
     loop {
         let batch: Vec<Turn> = turns.by_ref().take(READ_BATCH_ROWS).collect();
         if batch.is_empty() {
             break;
         }
-        writer.write(&batch)?;
+        writer.write_owned(batch)?;
     }
     writer.finish(&[])?;
     Ok(())

@@ -36,6 +36,35 @@ pub(crate) struct Ingested {
     pub(crate) secret: Secret,
 }
 
+impl Ingested {
+    /// Refuses captures that hold nothing to compile.
+    pub(crate) fn require_traffic(&self) -> Result<(), Error> {
+        if self.rows.is_empty() {
+            return Err(Error::data("captures", no_traffic(&self.stage)));
+        }
+        Ok(())
+    }
+}
+
+/// Why there is nothing to compile: what was read, and why it was left out.
+fn no_traffic(ingest: &Stage) -> String {
+    let why: Vec<String> = ingest
+        .left
+        .iter()
+        .map(|(reason, rows)| format!("{rows} {reason}"))
+        .collect();
+    let why = if why.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", why.join(", "))
+    };
+    format!(
+        "{} rows{why}, none of them inference traffic that can be replayed; record in front of a \
+         server that generates text",
+        ingest.read
+    )
+}
+
 /// A key that follows from the captures but not from anything that is published about them.
 ///
 /// Hashes and synthetic text are keyed with it: with a public key, whoever has a set could test

@@ -124,7 +124,7 @@ fn choose(source: &Source<'_>, recipe: &Recipe) -> Result<Choice, Error> {
 fn nothing(ask: &Select, sessions: usize) -> String {
     let hint = match ask.method {
         Method::Window => "move or lengthen select.window",
-        _ => "the captures hold no inference traffic",
+        _ => "ask for more",
     };
     format!("selects none of {sessions} sessions; {hint}")
 }

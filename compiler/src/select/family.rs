@@ -8,12 +8,10 @@
 
 use super::source::Source;
 use truetape_fidelity::mix::{MixMap, MixSet};
+use truetape_fidelity::prefix::handed::handed_on;
 
 /// A block is split when a sample would hold this many uses of it: at most 1 in 20 is lost.
 const USES_IN_SAMPLE_MIN: f64 = 20.0;
-
-/// References counted at most to learn what is split; of more, every second, third, ... prompt is.
-const REFS_COUNTED_MAX: u64 = 1 << 23;
 
 /// A family of more than this share of the budget is cut lower ...
 const GIANT_SHARE_MAX: f64 = 0.05;
@@ -69,22 +67,10 @@ pub fn families(source: &Source<'_>, p: f64) -> Families {
 /// Counts fall along a path, so what lies above a split block is split too.
 fn split_blocks(source: &Source<'_>, p: f64) -> MixSet {
     let turns = &source.population.turns;
-    let refs: u64 = turns.iter().map(|turn| turn.blocks.len() as u64).sum();
-    let every = usize::try_from(refs.div_ceil(REFS_COUNTED_MAX).max(1)).unwrap_or(1);
-    // By block: the session that used it last, and how often it changed hands.
-    let mut uses: MixMap<(u32, u32)> = MixMap::default();
-    for turn in turns.iter().step_by(every) {
-        for block in &turn.blocks {
-            let (last, handovers) = uses.entry(*block).or_insert((turn.session, 0));
-            *handovers += u32::from(*last != turn.session);
-            *last = turn.session;
-        }
-    }
-    let least = (USES_IN_SAMPLE_MIN / p / every as f64).max(2.0);
-    let many = uses
-        .into_iter()
-        .filter(|(_, (_, handovers))| f64::from(*handovers) >= least);
-    many.map(|(block, _)| block).collect()
+    let prompts = turns
+        .iter()
+        .map(|turn| (turn.session, turn.blocks.as_slice()));
+    handed_on(prompts, (USES_IN_SAMPLE_MIN / p).max(2.0))
 }
 
 /// The first block of each prompt that is not split.

@@ -123,9 +123,13 @@ impl<'a> Fleet<'a> {
         let mut stream = Stream::new(0);
         let mut taken = self.units.smallest(self.plan.share, 0.0);
         let mut best: Option<(f64, Vec<bool>)> = None;
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let mut state = State::new(&problem, taken);
-            state.search(&mut stream);
+            if round == 0 {
+                state.search(&mut stream);
+            } else {
+                state.search_again(&mut stream);
+            }
             taken = state.taken().to_vec();
             let errors = self.curve_errors(&taken);
             let mean =

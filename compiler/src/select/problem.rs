@@ -2,8 +2,10 @@
 
 use super::feature::{Features, Group, Term};
 use super::source::{Source, Units};
+use super::vector::Scaled;
 use super::work::{Dispersion, Load, Work};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// The error that is not worth removing, in standard deviations of a random sample: where units are
 /// few and large, no tolerance is met, and what counts is that all are missed alike.
@@ -27,9 +29,13 @@ pub struct Problem<'a> {
     /// By term: the sum that is wanted.
     pub targets: Vec<f64>,
     /// By term: the error that counts as 1; infinite where the term does not count.
-    pub tolerances: Vec<f64>,
+    pub(super) tolerances: Vec<f64>,
     /// The dispersion of work that is wanted.
     pub work: Option<WorkTarget<'a>>,
+    /// The terms that count, by place, and one over the tolerance of each.
+    pub(super) scales: Vec<(usize, f32)>,
+    /// See [`Problem::scaled`].
+    scaled: OnceLock<Scaled>,
 }
 
 /// The dispersion of work that is wanted.
@@ -107,14 +113,26 @@ impl<'a> Problem<'a> {
                 f64::INFINITY
             }
         };
+        let tolerances: Vec<f64> = features.terms.iter().map(tolerance).collect();
+        let scales = tolerances.iter().map(|one| (1.0 / one) as f32).enumerate();
         Self {
             units,
             features,
             share,
             targets,
-            tolerances: features.terms.iter().map(tolerance).collect(),
+            scales: scales.filter(|(_, scale)| *scale > 0.0).collect(),
+            tolerances,
             work: None,
+            scaled: OnceLock::new(),
         }
+    }
+
+    /// The vectors of all units in tolerances: made when a search asks for them first.
+    pub(super) fn scaled(&self) -> &Scaled {
+        self.scaled.get_or_init(|| {
+            let of = |unit| self.features.of(unit);
+            Scaled::new(&self.units.by_number(), of, &self.scales)
+        })
     }
 
     /// The sums of a choice.

@@ -7,11 +7,17 @@
 
 use super::problem::Problem;
 use super::source::Stream;
-use super::vector::{add, squares, squares_with, subtract};
+use super::vector::{add, padded, squares, squares_with, subtract};
 use super::work::{Dispersion, WINDOWS_S, Work};
 
-/// Candidates that are looked at for one exchange.
-const CANDIDATES: usize = 48;
+/// Candidates that are looked at for one exchange: runs of neighbours in the pool, whose vectors lie
+/// side by side. The pool is in the order of random numbers, so neighbours have nothing in common.
+const RUNS: usize = 3;
+/// See [`RUNS`].
+const RUN: usize = 16;
+
+/// Exchanges that are drawn at most to find one that will do.
+const DRAWS_MAX: usize = 2_304;
 
 /// Exchanges that are tried, for each unit of the sample.
 const TRIES_PER_UNIT: usize = 40;
@@ -19,6 +25,9 @@ const TRIES_PER_UNIT: usize = 40;
 /// Exchanges that are tried at least, and at most (so a sample of a large source takes seconds).
 const TRIES_MIN: usize = 10_000;
 const TRIES_MAX: usize = 400_000;
+
+/// Exchanges that are tried at most where a choice was searched before and only little has moved.
+const TRIES_AGAIN_MAX: usize = 100_000;
 
 /// Exchanges that may fail one after the other, for each unit of the sample, before it ends.
 const FAILURES_PER_UNIT: usize = 6;
@@ -36,9 +45,7 @@ const FAR_COST: f64 = 0.02;
 #[derive(Clone, Debug)]
 pub struct State<'a> {
     problem: &'a Problem<'a>,
-    /// One over the tolerance of each term.
-    scale: Vec<f32>,
-    /// How far each sum is off, in tolerances.
+    /// How far each sum that counts is off, in tolerances.
     off: Vec<f32>,
     work: Option<Work<'a>>,
     taken: Vec<bool>,
@@ -77,11 +84,7 @@ impl<'a> State<'a> {
         let numbers = &problem.units.random;
         let share = problem.share.clamp(1e-6, 1.0);
         let count = taken.iter().filter(|taken| **taken).count();
-        let mut pool: Vec<u32> = (0..problem.units.len() as u32).collect();
-        pool.sort_by(|a, b| {
-            let number = |unit: &u32| numbers.get(*unit as usize).copied().unwrap_or(1.0);
-            number(a).total_cmp(&number(b)).then(a.cmp(b))
-        });
+        let mut pool = problem.units.by_number();
         let near = pool.partition_point(|unit| {
             numbers
                 .get(*unit as usize)
@@ -90,11 +93,6 @@ impl<'a> State<'a> {
         pool.truncate(near.max(POOL_PER_UNIT * count));
         let beyond = |number: &f64| (FAR_COST * ((number - share) / share).max(0.0)) as f32;
         let mut state = Self {
-            scale: problem
-                .tolerances
-                .iter()
-                .map(|one| (1.0 / one) as f32)
-                .collect(),
             off: Vec::new(),
             work: problem.work.as_ref().map(|work| work.empty.clone()),
             members: Vec::new(),
@@ -125,10 +123,12 @@ impl<'a> State<'a> {
             .map(|unit| self.far_cost_of(*unit))
             .sum();
         let sums = self.problem.sums(&self.taken);
-        let off = sums.iter().zip(&self.problem.targets).zip(&self.scale);
-        self.off = off
-            .map(|((sum, wanted), scale)| ((sum - wanted) as f32) * scale)
-            .collect();
+        let off = self.problem.scales.iter().map(|(place, scale)| {
+            let both = sums.get(*place).zip(self.problem.targets.get(*place));
+            both.map_or(0.0, |(sum, wanted)| ((sum - wanted) as f32) * scale)
+        });
+        self.off = off.collect();
+        self.off.resize(padded(self.off.len()), 0.0);
         if let (Some(work), Some(target)) = (&mut self.work, &self.problem.work) {
             *work = target.empty.clone();
             for unit in &self.members {
@@ -155,8 +155,17 @@ impl<'a> State<'a> {
 
     /// Searches until nothing gets better.
     pub fn search(&mut self, stream: &mut Stream) {
+        self.search_for(stream, TRIES_MAX);
+    }
+
+    /// Searches on from a choice that was right before what is wanted moved a little.
+    pub fn search_again(&mut self, stream: &mut Stream) {
+        self.search_for(stream, TRIES_AGAIN_MAX);
+    }
+
+    fn search_for(&mut self, stream: &mut Stream, tries_max: usize) {
         let units = self.members.len();
-        let tries = (TRIES_PER_UNIT * units).clamp(TRIES_MIN, TRIES_MAX);
+        let tries = (TRIES_PER_UNIT * units).clamp(TRIES_MIN, tries_max);
         let failures_max = (FAILURES_PER_UNIT * units).max(TRIES_MIN / 5);
         let mut failures = 0;
         for _ in 0..tries {
@@ -179,63 +188,50 @@ impl<'a> State<'a> {
     /// The best exchange of one member that leads below a misfit, if one does.
     pub fn best_exchange(&mut self, stream: &mut Stream, below: f64) -> Option<(Exchange, f64)> {
         let gone = *self.members.get(stream.below(self.members.len()))?;
-        let features = self.problem.features;
+        let vectors = self.problem.scaled();
         let mut without = self.off.clone();
-        subtract(&mut without, features.of(gone as usize), &self.scale);
+        subtract(&mut without, vectors.of(gone));
         let far = self.far_cost_of(gone);
         let rest = self.far_sum - far;
         let mut candidates: Vec<(Exchange, f64)> = Vec::new();
-        let alone = Exchange {
-            gone: Some(gone),
-            come: None,
+        let mut consider = |gone: Option<u32>, come: Option<u32>, misfit: f64| {
+            if misfit < below {
+                candidates.push((Exchange { gone, come }, misfit));
+            }
         };
         if self.members.len() > 1 {
-            candidates.push((alone, squares(&without) + rest));
+            consider(Some(gone), None, squares(&without) + rest);
         }
-        for _ in 0..CANDIDATES {
-            let Some(come) = self.pool.get(stream.below(self.pool.len())).copied() else {
-                break;
-            };
-            if self.taken.get(come as usize) == Some(&true) {
-                continue;
+        for _ in 0..RUNS {
+            let start = stream.below(self.pool.len());
+            for come in self.pool.iter().skip(start).take(RUN).copied() {
+                if self.taken.get(come as usize) == Some(&true) {
+                    continue;
+                }
+                let cost = rest + self.far_cost_of(come);
+                let [swap, add] = squares_with([&without, &self.off], vectors.of(come));
+                consider(Some(gone), Some(come), swap + cost);
+                consider(None, Some(come), add + cost + far);
             }
-            let x = features.of(come as usize);
-            let cost = rest + self.far_cost_of(come);
-            let swap = squares_with(&without, x, &self.scale) + cost;
-            candidates.push((
-                Exchange {
-                    gone: Some(gone),
-                    come: Some(come),
-                },
-                swap,
-            ));
-            let add = squares_with(&self.off, x, &self.scale) + cost + far;
-            candidates.push((
-                Exchange {
-                    gone: None,
-                    come: Some(come),
-                },
-                add,
-            ));
         }
-        candidates.retain(|(_, misfit)| *misfit < below);
         candidates.sort_by(|a, b| a.1.total_cmp(&b.1));
         self.best_with_work(&candidates, below)
     }
 
     /// Some exchange that leads below a misfit: the first that is found.
     pub fn any_exchange(&mut self, stream: &mut Stream, below: f64) -> Option<(Exchange, f64)> {
-        let features = self.problem.features;
-        for _ in 0..CANDIDATES * CANDIDATES {
+        let vectors = self.problem.scaled();
+        for _ in 0..DRAWS_MAX {
             let gone = *self.members.get(stream.below(self.members.len()))?;
             let come = *self.pool.get(stream.below(self.pool.len()))?;
             if self.taken.get(come as usize) == Some(&true) {
                 continue;
             }
             let mut off = self.off.clone();
-            subtract(&mut off, features.of(gone as usize), &self.scale);
+            subtract(&mut off, vectors.of(gone));
+            add(&mut off, vectors.of(come));
             let far = self.far_sum - self.far_cost_of(gone) + self.far_cost_of(come);
-            let sums = squares_with(&off, features.of(come as usize), &self.scale) + far;
+            let sums = squares(&off) + far;
             let exchange = Exchange {
                 gone: Some(gone),
                 come: Some(come),
@@ -305,9 +301,9 @@ impl<'a> State<'a> {
     /// Carries out an exchange, and says what the misfit has become.
     pub fn exchange(&mut self, exchange: Exchange) {
         self.move_work(exchange, false);
-        let features = self.problem.features;
+        let vectors = self.problem.scaled();
         if let Some(unit) = exchange.gone {
-            subtract(&mut self.off, features.of(unit as usize), &self.scale);
+            subtract(&mut self.off, vectors.of(unit));
             if let Some(taken) = self.taken.get_mut(unit as usize) {
                 *taken = false;
             }
@@ -315,7 +311,7 @@ impl<'a> State<'a> {
             self.leave(unit);
         }
         if let Some(unit) = exchange.come {
-            add(&mut self.off, features.of(unit as usize), &self.scale);
+            add(&mut self.off, vectors.of(unit));
             if let Some(taken) = self.taken.get_mut(unit as usize) {
                 *taken = true;
             }

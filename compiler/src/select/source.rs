@@ -183,6 +183,14 @@ impl Units {
         taken
     }
 
+    /// The units in the order of their numbers.
+    pub(super) fn by_number(&self) -> Vec<u32> {
+        let number = |unit: &u32| self.random.get(*unit as usize).copied().unwrap_or(1.0);
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        order.sort_by(|a, b| number(a).total_cmp(&number(b)).then(a.cmp(b)));
+        order
+    }
+
     fn list_turns(&mut self, source: &Source<'_>, of_turn: &[u32]) {
         let mut sizes = vec![0_u32; self.len() + 1];
         for (turn, unit) in of_turn.iter().enumerate() {

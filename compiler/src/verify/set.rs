@@ -2,7 +2,7 @@
 
 use super::Findings;
 use crate::error::Error;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use truetape_schemas::ids::{DIGEST_SHORT_CHARS, content_id};
 use truetape_schemas::set::manifest::{Manifest, Stage};
@@ -11,22 +11,37 @@ use truetape_schemas::set::{Turn, store};
 pub(super) fn verify(dir: &Path) -> Result<Findings, Error> {
     let mut findings = Findings::of("set");
     let manifest = store::manifest(dir)?;
-    let turns = store::turns(dir)?;
-    findings.rows = turns.len() as u64;
     let ids = content_ids(dir, &mut findings)?;
-    let digest = store::digest_of(
-        &manifest.recipe,
-        &manifest.sources,
-        turns.iter(),
-        ids.iter(),
-    );
+    let mut turns = Turns::new(&ids);
+    let digest = digest(dir, &manifest, &ids, &mut turns)?;
     if digest != manifest.digest {
         let problem = format!("digest {}, its rows have {digest}", manifest.digest);
         findings.fault(store::MANIFEST, problem);
     }
-    check_turns(&turns, &ids, &mut findings);
-    check_counts(&manifest, &turns, &ids, &mut findings);
+    findings.rows = turns.sessions.len() as u64;
+    findings.take(turns.findings);
+    check_counts(&manifest, findings.rows, &ids, &mut findings);
     Ok(findings)
+}
+
+/// The digest of the rows, which are checked on the way: a set may hold more than memory does.
+fn digest(
+    dir: &Path,
+    manifest: &Manifest,
+    ids: &[String],
+    turns: &mut Turns<'_>,
+) -> Result<String, Error> {
+    let mut broken = None;
+    let batches = store::read_turns(dir)?.map_while(|batch| {
+        let batch = batch.map_err(|cause| broken = Some(cause));
+        batch.ok()
+    });
+    let rows = batches.flatten().inspect(|turn| turns.check(turn));
+    let digest = store::digest_of(&manifest.recipe, &manifest.sources, rows, ids.iter());
+    match broken {
+        Some(cause) => Err(cause.into()),
+        None => Ok(digest),
+    }
 }
 
 /// Reads the content, part by part: each must be what its name says.
@@ -67,50 +82,77 @@ fn check_name(dir: &Path, manifest: &Manifest, findings: &mut Findings) {
     }
 }
 
-fn check_turns(turns: &[Turn], ids: &[String], findings: &mut Findings) {
-    let known: HashSet<&str> = ids.iter().map(String::as_str).collect();
-    let mut before = i64::MIN;
-    for (row, turn) in (0_i64..).zip(turns) {
-        let mut fault = |problem: String| findings.fault(format!("turn {row}"), problem);
+/// Turns as they come, with what later ones are held against.
+struct Turns<'a> {
+    known: HashSet<&'a str>,
+    numbers: HashMap<String, u32>,
+    /// By turn so far: the number of its session.
+    sessions: Vec<u32>,
+    start_us: i64,
+    findings: Findings,
+}
+
+impl<'a> Turns<'a> {
+    fn new(ids: &'a [String]) -> Self {
+        Self {
+            known: ids.iter().map(String::as_str).collect(),
+            numbers: HashMap::new(),
+            sessions: Vec::new(),
+            start_us: i64::MIN,
+            findings: Findings::default(),
+        }
+    }
+
+    fn session(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    fn check(&mut self, turn: &Turn) {
+        let session = self.session(&turn.session);
+        let row = i64::try_from(self.sessions.len()).unwrap_or(i64::MAX);
+        let mut fault = |problem: String| self.findings.fault(format!("turn {row}"), problem);
         if turn.turn_id != row {
             fault(format!("turn_id {}, wanted its row {row}", turn.turn_id));
         }
-        if turn.start_us < before {
+        if turn.start_us < self.start_us {
             fault(format!(
                 "starts at {} us, before the turn above it",
                 turn.start_us
             ));
         }
-        before = before.max(turn.start_us);
         // Only earlier rows: so there are no cycles.
         let links = [turn.parent, turn.retry_of].into_iter().flatten();
         for other in links.chain(turn.depends_on.iter().copied()) {
-            let earlier = usize::try_from(other).ok().filter(|_| other < row);
-            match earlier.and_then(|other| turns.get(other)) {
+            let earlier = usize::try_from(other).ok();
+            match earlier.and_then(|other| self.sessions.get(other)) {
                 None => fault(format!("depends on {other}, wanted an earlier turn")),
-                Some(other) if other.session != turn.session => {
-                    fault(format!(
-                        "depends on turn {} of another session",
-                        other.turn_id
-                    ));
+                Some(of_other) if *of_other != session => {
+                    fault(format!("depends on turn {other} of another session"));
                 }
                 Some(_) => {}
             }
         }
         let parts = turn.template.iter().chain(&turn.content);
-        for missing in parts.filter(|id| !known.contains(id.as_str())) {
+        for missing in parts.filter(|id| !self.known.contains(id.as_str())) {
             fault(format!("content {missing} is not there"));
         }
         if turn.gap_us.is_some_and(|gap| gap < 0) {
             fault("a negative gap".to_owned());
         }
+        self.start_us = self.start_us.max(turn.start_us);
+        self.sessions.push(session);
     }
 }
 
-fn check_counts(manifest: &Manifest, turns: &[Turn], ids: &[String], findings: &mut Findings) {
+fn check_counts(manifest: &Manifest, turns: u64, ids: &[String], findings: &mut Findings) {
     let counts = &manifest.counts;
     let found = [
-        ("turns", counts.turns, turns.len() as u64),
+        ("turns", counts.turns, turns),
         ("content_parts", counts.content_parts, ids.len() as u64),
     ];
     for (what, stated, found) in found {

@@ -73,7 +73,7 @@ fn a_capture_without_inference_is_refused_and_leaves_nothing_behind() {
     write(&dir.path().join("c/0.parquet"), &[]);
     let store = dir.path().join("s");
     let error = compile(&options(&[dir.path().join("c")], ALL, &store, 1)).unwrap_err();
-    assert_eq!(error.blame(), Blame::Config);
+    assert_eq!(error.blame(), Blame::Data);
     assert!(!store.try_exists().unwrap());
     let missing = compile(&options(&[dir.path().join("none")], ALL, &store, 1)).unwrap_err();
     assert_eq!(missing.blame(), Blame::Data);

@@ -20,9 +20,24 @@ pub fn hot_handovers(population: &Population) -> usize {
     HOT_HANDOVERS_MIN.max(population.turns.len() / HOT_TURNS_PER_HANDOVER)
 }
 
-/// Describes the prefix reuse of a population, with the hit curve at the given capacities.
-pub fn of(population: &Population, capacities_blocks: &[usize]) -> Prefix {
-    Reuse::of(population, hot_handovers(population)).describe(population, capacities_blocks)
+/// Describes the prefix reuse of a population, with the hit curve at the given capacities, or where
+/// none are given at so many that are spread over what there is.
+pub fn of(population: &Population, capacities_blocks: &[usize], points: u32) -> Prefix {
+    let reuse = Reuse::of(population, hot_handovers(population));
+    match capacities_blocks {
+        [] => reuse.describe(population, &spread(reuse.unique, points)),
+        asked => reuse.describe(population, asked),
+    }
+}
+
+/// Powers of two, the largest of which holds every block.
+fn spread(unique: usize, points: u32) -> Vec<usize> {
+    if unique == 0 || points == 0 {
+        return Vec::new();
+    }
+    let largest = unique.next_power_of_two().ilog2();
+    let least = largest.saturating_sub(points - 1);
+    (least..=largest).map(|power| 1 << power).collect()
 }
 
 /// Hits of a cache without bound.

@@ -193,6 +193,7 @@ fn the_keys_are_those_that_are_promised() {
     ]);
     let options = Options {
         capacities_blocks: vec![8],
+        curve_points: 0,
         windows_s: vec![1],
     };
     let value = serde_json::to_value(profile(&population, &options)).unwrap();

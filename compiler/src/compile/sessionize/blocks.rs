@@ -9,6 +9,7 @@ use super::super::row::Row;
 use super::callers::keys_agree;
 use super::link::{Evidence, Tie};
 use truetape_fidelity::mix::{MixMap, MixSet};
+use truetape_fidelity::prefix::handed::handed_on;
 
 /// Confidence of a tie by blocks: they are a prefix of the prompt, but not the answer.
 const CONFIDENCE: f64 = 0.8;
@@ -38,21 +39,12 @@ pub(super) struct BlockChains {
 impl BlockChains {
     /// Looks for blocks that say nothing about who continues whom.
     pub(super) fn new(rows: &[Row]) -> Self {
-        let mut uses: MixMap<u32> = MixMap::default();
-        // Ids are chained, so no prompt holds one twice.
-        for id in rows
-            .iter()
-            .filter(|row| chained(row))
-            .flat_map(|row| &row.blocks)
-        {
-            *uses.entry(*id).or_default() += 1;
-        }
+        let prompts = (0_u32..).zip(rows).filter(|(_, row)| chained(row));
+        let prompts = prompts.map(|(at, row)| (at, row.blocks.as_slice()));
         let least = f64::from(HOT_ROWS_MIN).max(HOT_SHARE_MIN * rows.len() as f64);
-        let hot = uses
-            .into_iter()
-            .filter(|(_, uses)| f64::from(*uses) >= least);
         Self {
-            hot: hot.map(|(id, _)| id).collect(),
+            // Every prompt is a hand of its own, and the first is nobody's to pass on.
+            hot: handed_on(prompts, least - 1.0),
             by_last_full: MixMap::default(),
             by_block: MixMap::default(),
         }

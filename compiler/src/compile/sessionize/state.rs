@@ -10,6 +10,7 @@ use super::prompts::PromptChains;
 use super::retry::Attempts;
 use super::said::Said;
 use std::collections::HashMap;
+use truetape_fidelity::mix::MixMap;
 use truetape_schemas::set::TurnKind;
 
 /// Earlier turns of a named session that are looked at, the latest first: a key that names all
@@ -35,7 +36,7 @@ pub(super) struct State<'a> {
     /// First row of the conversation that each row is in: a sub-agent has one of its own.
     starts: Vec<usize>,
     /// The latest row of each conversation, by its first.
-    latest: HashMap<usize, usize>,
+    latest: MixMap<usize>,
     /// Conversations that a row started, by their first rows.
     spawned: HashMap<usize, Vec<usize>>,
 }
@@ -55,7 +56,7 @@ impl<'a> State<'a> {
             by_key: HashMap::new(),
             roots: Vec::with_capacity(rows.len()),
             starts: Vec::with_capacity(rows.len()),
-            latest: HashMap::new(),
+            latest: MixMap::default(),
             spawned: HashMap::new(),
         };
         let mut links = Vec::with_capacity(rows.len());
@@ -248,7 +249,9 @@ impl<'a> State<'a> {
     /// The last turns of sub-agents that `parent` started and `row` waited for.
     fn joins(&self, parent: usize, row: &Row) -> Vec<usize> {
         let spawned = self.spawned.get(&parent).map_or(&[][..], Vec::as_slice);
-        let latest = spawned.iter().filter_map(|start| self.latest.get(start));
+        let latest = spawned
+            .iter()
+            .filter_map(|start| self.latest.get(&(*start as u64)));
         latest.filter_map(|at| self.ended(*at, row)).collect()
     }
 
@@ -274,7 +277,7 @@ impl<'a> State<'a> {
         let start = within.and_then(|to| self.starts.get(to).copied());
         let start = start.unwrap_or(at);
         self.starts.push(start);
-        self.latest.insert(start, at);
+        self.latest.insert(start as u64, at);
         if let Some(spawner) = link.spawned_by.filter(|_| start == at) {
             self.spawned.entry(spawner).or_default().push(at);
         }
