@@ -87,6 +87,36 @@ fn the_knee_of_the_stub_lies_between_a_rate_that_held_and_one_that_did_not() {
     );
 }
 
+/// No replayer is never late at all: what it measured then is no bound of the target.
+#[test]
+fn a_search_ends_where_the_replayer_is_late() {
+    let dir = TempDir::new("late");
+    let set = set(&dir, 20, 100);
+    let upstream = server::start(Target::default());
+    let out = dir.join("knee");
+    let more = [
+        "--find-knee",
+        "errors=0%",
+        "--duration",
+        "1s",
+        "--lateness-p99-max",
+        "0s",
+    ];
+    let ended = truetape(&replay_args(&set, &upstream.url(), &out, &more));
+    assert_eq!(ended.code, Some(74), "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("the replayer, not the target, was late"),
+        "{ended:?}"
+    );
+    let knee: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(out.join("knee.json")).unwrap()).unwrap();
+    assert_eq!(knee["ended"], "replayer_late", "{knee:#}");
+    assert_eq!(knee["stages"].as_array().map(Vec::len), Some(1));
+    assert_eq!(knee["interval"], serde_json::json!([null, null]));
+}
+
 fn report(runs: &[&Path], set: &Path) -> Ended {
     let mut args: Vec<OsString> = vec!["report".into()];
     args.extend(runs.iter().map(|run| run.as_os_str().to_owned()));
