@@ -168,3 +168,17 @@ fn the_upload_is_not_the_targets_time() {
     assert_eq!(summary.from_due.ttft_ms.p50, Some(650.0));
     assert_eq!(summary.throughput.duration_s, Some(0.651));
 }
+
+#[test]
+fn a_rate_has_the_dispersion_of_its_counts() {
+    // Full seconds hold 4, 0, 4, 0, ...: mean 2, sample variance 4 * n / (n - 1).
+    let instants = (0..60).flat_map(|second| {
+        let starts = second % 2 == 0;
+        starts.then_some([0; 4].map(|_: i64| second * 1_000_000))
+    });
+    let rate = rates::Rate::of(instants.flatten());
+    // The last four begin second 58, which is not a full window.
+    let expected = (4.0 * 58.0 / 57.0) / 2.0;
+    assert!((rate.idc_1s.unwrap() - expected).abs() < 1e-9, "{rate:?}");
+    assert_eq!((rate.idc_10s, rate.idc_60s), (Some(0.0), None));
+}
