@@ -55,6 +55,8 @@ enum Verb {
     Store(truetape_compiler::cli::StoreArgs),
     /// Ship sealed segments to an object store, beside a recorder.
     Ship(truetape_compiler::cli::ShipArgs),
+    /// Find out what a target is and does, before anything is measured on it.
+    Probe(truetape_replay::cli::ProbeArgs),
     /// Replay a set against a target.
     Replay(Box<truetape_replay::cli::ReplayArgs>),
     /// Print the fidelity report of runs.
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         Verb::Diff(args) => blamed(truetape_compiler::diff::run(args)),
         Verb::Store(args) => blamed(truetape_compiler::store::run(args)),
         Verb::Ship(args) => blamed(truetape_compiler::ship::run(args)),
+        Verb::Probe(args) => blamed(truetape_replay::probe::run(args)),
         Verb::Replay(args) => blamed(truetape_replay::run(*args)),
         Verb::Report(args) => blamed(truetape_replay::report::run(args)),
         Verb::Stub(args) => blamed(truetape_stub::run(args)),

@@ -3,34 +3,19 @@
 //! A session's later prompts repeat its earlier messages. Keeping every body whole would cost the
 //! square of a conversation's length; a body here is a short head and a list of part numbers.
 
-use crate::lengths::{Ask, Enforcement};
+use crate::lengths::Ask;
 use bytes::Bytes;
 use serde_json::Value;
 use std::collections::HashMap;
 use truetape_schemas::set::{Content, ContentKind, Turn};
 use truetape_schemas::wire::Dialect;
 
+mod control;
 mod fields;
 
+use control::{CONTROLLED, INCLUDE_USAGE, PREVIOUS, controlled, recorded_salt, stream_options};
+pub use control::{can_enforce, can_salt, can_send};
 use fields::Fields;
-
-/// Fields of a request that the plan decides, whatever the recorded request said.
-const CONTROLLED: &[&str] = &[
-    "model",
-    "stream",
-    "stream_options",
-    "max_tokens",
-    "max_completion_tokens",
-    "min_tokens",
-    "ignore_eos",
-    "stop",
-    "cache_salt",
-    "messages",
-    "prompt",
-];
-
-/// The name newer OpenAI clients use for `max_tokens`.
-const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 
 /// The parts of all bodies of a set.
 #[derive(Debug, Default)]
@@ -110,8 +95,12 @@ impl Library {
         self.parts.get(number as usize).map_or(&[], Bytes::as_ref)
     }
 
-    /// Whether a turn's recorded request asked for usage in its stream; `None` without its template.
+    /// Whether a turn's recorded request asked for usage in its stream; `None` without its template,
+    /// and where usage is always told.
     pub fn asks_usage(&self, turn: &Turn) -> Option<bool> {
+        if !control::asks_for_usage(Dialect::from_name(&turn.dialect)) {
+            return None;
+        }
         let template = self.templates.get(turn.template.as_ref()?)?;
         let options = stream_options(&template.controlled);
         Some(options.get(INCLUDE_USAGE) == Some("true"))
@@ -121,6 +110,13 @@ impl Library {
     pub fn is_salted(&self, turn: &Turn) -> bool {
         let template = turn.template.as_ref().and_then(|id| self.templates.get(id));
         template.is_some_and(|template| recorded_salt(&template.controlled).is_some())
+    }
+
+    /// Whether a turn's recorded request continued an answer by its id.
+    pub fn continues(&self, turn: &Turn) -> bool {
+        let template = turn.template.as_ref().and_then(|id| self.templates.get(id));
+        let previous = template.and_then(|template| template.controlled.get(PREVIOUS));
+        previous.is_some_and(|id| id != "null")
     }
 
     /// Plans the body of a turn; `None` when the set holds no content for it.
@@ -161,9 +157,18 @@ impl Library {
 impl Body {
     /// Joins the parts to the bytes that are sent.
     pub fn bytes(&self, library: &Library) -> Bytes {
+        self.bytes_after(library, None)
+    }
+
+    /// The same, continuing an answer that the target gave before.
+    pub fn bytes_after(&self, library: &Library, previous: Option<&str>) -> Bytes {
         let mut whole = Vec::with_capacity(self.len_bound(library));
         whole.push(b'{');
+        let previous = previous
+            .map(Value::from)
+            .map(|id| format!("\"{PREVIOUS}\":{id}"));
         for fields in [
+            previous.as_deref().unwrap_or_default().as_bytes(),
             &self.head[..],
             self.rest.map_or(&[], |rest| library.part(rest)),
         ] {
@@ -193,103 +198,6 @@ impl Body {
         // One brace and two commas beside what is counted.
         self.head.len() + rest + self.opening.len() + parts.sum::<usize>() + self.tail.len() + 3
     }
-}
-
-/// The controlled fields of one request with their JSON, in a fixed order.
-fn controlled(
-    turn: &Turn,
-    ask: &Ask,
-    shape: &Shape<'_>,
-    recorded: Option<&Fields>,
-) -> Vec<(&'static str, String)> {
-    let mut fields = Vec::new();
-    let mut put = |name: &'static str, value: Option<Value>| {
-        fields.extend(value.map(|value| (name, value.to_string())));
-    };
-    put("model", shape.model.map(Value::from));
-    // Measured as a stream whatever production did: without one there is no first token, and
-    // without usage no length.
-    put("stream", Some(Value::Bool(true)));
-    let newer = recorded.is_some_and(|recorded| recorded.get(MAX_COMPLETION_TOKENS).is_some());
-    let bound = if newer {
-        MAX_COMPLETION_TOKENS
-    } else {
-        "max_tokens"
-    };
-    put(bound, ask.max_tokens.map(Value::from));
-    put("min_tokens", ask.min_tokens.map(Value::from));
-    let salt = shape.cache_salt.map(|salt| salt_of(salt, recorded));
-    put("cache_salt", salt.map(Value::from));
-    if ask.enforcement == Enforcement::Enforce {
-        put("ignore_eos", Some(Value::Bool(true)));
-    } else {
-        put(
-            "ignore_eos",
-            turn.ignore_eos.filter(|_| is_own(ask)).map(Value::Bool),
-        );
-    }
-    if recorded.is_none() {
-        sampling(turn, &mut put);
-    }
-    // Stop strings are part of what production asked; only an enforced length has no room for them.
-    if ask.enforcement != Enforcement::Enforce {
-        match recorded.and_then(|recorded| recorded.get("stop")) {
-            Some(stop) => fields.push(("stop", stop.to_owned())),
-            None => put("stop", turn.stop.clone().map(Value::from)),
-        }
-    }
-    fields.push(("stream_options", with_usage(recorded)));
-    fields
-}
-
-const INCLUDE_USAGE: &str = "include_usage";
-
-/// The recorded options of the stream, with usage asked for.
-fn with_usage(recorded: Option<&Fields>) -> String {
-    let options = recorded.map(stream_options).unwrap_or_default();
-    let others = options.iter().filter(|(name, _)| *name != INCLUDE_USAGE);
-    let fields = inner(std::iter::once((INCLUDE_USAGE, "true")).chain(others));
-    format!("{{{}}}", String::from_utf8_lossy(&fields))
-}
-
-fn stream_options(recorded: &Fields) -> Fields {
-    let options = recorded.get("stream_options");
-    options
-        .and_then(|options| serde_json::from_str(options).ok())
-        .unwrap_or_default()
-}
-
-fn recorded_salt(recorded: &Fields) -> Option<String> {
-    let salt = recorded.get("cache_salt")?;
-    serde_json::from_str(salt).ok()
-}
-
-/// The run's salt; where production kept the prefixes of its tenants apart, one of its own for each.
-fn salt_of(salt: &str, recorded: Option<&Fields>) -> String {
-    let Some(own) = recorded.and_then(recorded_salt) else {
-        return salt.to_owned();
-    };
-    let mut hasher = blake3::Hasher::new_derive_key(SALT_CONTEXT);
-    // With its length, so that no two pairs of salts are one text.
-    hasher.update(&(salt.len() as u64).to_le_bytes());
-    hasher.update(salt.as_bytes());
-    hasher.update(own.as_bytes());
-    hasher.finalize().to_hex().to_string()
-}
-
-/// What the hash of two salts is for.
-const SALT_CONTEXT: &str = "truetape replay: cache_salt of a run and of a recorded request";
-
-fn is_own(ask: &Ask) -> bool {
-    ask.enforcement == Enforcement::AsRecorded
-}
-
-/// The sampling columns, for turns without a template (imported traces).
-fn sampling(turn: &Turn, put: &mut impl FnMut(&'static str, Option<Value>)) {
-    put("temperature", turn.temperature.map(Value::from));
-    put("top_p", turn.top_p.map(Value::from));
-    put("n", turn.n.map(Value::from));
-    put("seed", turn.seed.map(Value::from));
 }
 
 /// Members of an object as JSON, without the braces.

@@ -149,6 +149,18 @@ pub struct ReplayArgs {
     #[arg(long, env = "TRUETAPE_NO_PROBE")]
     pub no_probe: bool,
 
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+
+    /// Where the target's own counters are read, in Prometheus' text format [default: the target's /metrics].
+    #[arg(long, env = "TRUETAPE_METRICS_URL", value_name = "URL")]
+    pub metrics_url: Option<String>,
+
+    /// Read the target's counters this often, besides once before and once after the run; `0s` does
+    /// not read them at all.
+    #[arg(long, env = "TRUETAPE_METRICS_EVERY", value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub metrics_every: Duration,
+
     /// Print the plan (duration, rate, tokens, findings) and send nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -164,6 +176,46 @@ pub struct ReplayArgs {
     /// Variable that holds the target's API key. Credentials never come from the capture.
     #[arg(long, env = "TRUETAPE_API_KEY_ENV", value_name = "NAME")]
     pub api_key_env: Option<String>,
+}
+
+/// How a target is connected to.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ConnectionArgs {
+    /// Which HTTP is spoken; `auto` is HTTP/2 where TLS agrees on it.
+    #[arg(long, env = "TRUETAPE_HTTP", value_enum, default_value_t = HttpVersion::One)]
+    pub http: HttpVersion,
+
+    /// Authorities that the certificate of an https target must come from; the machine's by default.
+    #[arg(long, env = "TRUETAPE_CA_FILE", value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+
+    /// Take any certificate of an https target: whoever answers is measured, and gets the prompts.
+    #[arg(long)]
+    pub insecure_any_certificate: bool,
+}
+
+/// Which HTTP is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    #[default]
+    #[value(name = "1.1")]
+    One,
+    /// HTTP/2, with prior knowledge where there is no TLS.
+    #[value(name = "2")]
+    Two,
+    /// What TLS agrees on; HTTP/1.1 without.
+    Auto,
+}
+
+impl From<HttpVersion> for crate::client::Http {
+    fn from(version: HttpVersion) -> Self {
+        match version {
+            HttpVersion::One => Self::One,
+            HttpVersion::Two => Self::Two,
+            HttpVersion::Auto => Self::Auto,
+        }
+    }
 }
 
 /// The header that carries a session unless `--session-header` says otherwise.
@@ -231,6 +283,80 @@ pub enum Format {
     Json,
     /// For documents.
     Markdown,
+}
+
+/// Find out what a target is and does: caching, salts, lengths, usage, memory.
+#[derive(Clone, Debug, Args)]
+pub struct ProbeArgs {
+    /// Server to ask, as in `http://127.0.0.1:8000`.
+    #[arg(value_name = "URL", required_unless_present = "target")]
+    pub url: Option<String>,
+
+    /// The same.
+    #[arg(long, env = "TRUETAPE_TARGET", value_name = "URL", hide = true)]
+    pub target: Option<String>,
+
+    /// Model to ask for; the first that the target lists by default.
+    #[arg(long, env = "TRUETAPE_MODEL", value_name = "NAME")]
+    pub model: Option<String>,
+
+    /// Checks whose verdicts make the verdict.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "caching",
+        value_name = "CHECK"
+    )]
+    pub require: Vec<ProbeCheck>,
+
+    /// Exit 1 when the verdict is this or worse.
+    #[arg(long, env = "TRUETAPE_FAIL_ON", value_enum, default_value_t = FailOn::Fail)]
+    pub fail_on: FailOn,
+
+    /// How the result is printed.
+    #[arg(long, env = "TRUETAPE_FORMAT", value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+
+    /// Variable that holds the target's API key.
+    #[arg(long, env = "TRUETAPE_API_KEY_ENV", value_name = "NAME")]
+    pub api_key_env: Option<String>,
+}
+
+impl ProbeArgs {
+    /// The server to ask.
+    pub fn target(&self) -> Result<&str, crate::error::Error> {
+        let target = self.url.as_deref().or(self.target.as_deref());
+        target.ok_or_else(|| crate::error::Error::config("URL", "missing"))
+    }
+}
+
+/// What a probe finds out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProbeCheck {
+    /// Prefixes are cached.
+    Caching,
+    /// `cache_salt` keeps prefixes apart.
+    Salt,
+    /// Output lengths can be forced.
+    Lengths,
+    /// Usage is told in a stream.
+    Usage,
+}
+
+impl ProbeCheck {
+    /// Its name in the result.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Caching => "caching",
+            Self::Salt => "salt",
+            Self::Lengths => "lengths",
+            Self::Usage => "usage",
+        }
+    }
 }
 
 /// Draw the report of runs again.

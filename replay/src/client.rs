@@ -4,6 +4,8 @@
 //! an exchange is an [`Exchanged`] with an outcome, because a failure that is not a row is a
 //! failure that is not counted.
 
+use crate::error::Error;
+use crate::plan::Cancel;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use std::sync::{Mutex, PoisonError};
@@ -15,30 +17,76 @@ mod exchanged;
 mod link;
 mod socket;
 mod target;
+mod tls;
 mod told;
 
-pub use exchanged::{Exchanged, Failure, Fetched, NOT_AN_ANSWER, Request, is_answer};
+pub use exchanged::{
+    Exchanged, Failure, Fetched, NOT_AN_ANSWER, RECORDED_CANCEL, Request, is_answer,
+};
 use link::Link;
 pub use target::Target;
+use tls::Tls;
+pub use tls::Trust;
 use told::Told;
 
 /// Some servers send their end marker and keep the body open; nobody waits longer than this for it.
 const END_AFTER_DONE_MAX: Duration = Duration::from_millis(250);
 
+/// Which HTTP is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Http {
+    /// HTTP/1.1.
+    #[default]
+    One,
+    /// HTTP/2, with prior knowledge where there is no TLS.
+    Two,
+    /// What the target prefers: HTTP/2 where TLS agrees on it, else HTTP/1.1.
+    Auto,
+}
+
+impl Http {
+    /// The ALPN names.
+    fn offers(self) -> &'static [&'static [u8]] {
+        match self {
+            Self::One => &[b"http/1.1"],
+            Self::Two => &[b"h2"],
+            Self::Auto => &[b"h2", b"http/1.1"],
+        }
+    }
+}
+
 /// Connections to one target.
 #[derive(Debug)]
 pub struct Client {
     target: Target,
+    tls: Option<Tls>,
+    http: Http,
     idle: Mutex<Vec<Link>>,
 }
 
 impl Client {
-    /// A client without connections yet.
+    /// A client of a target without TLS, over HTTP/1.1, without connections yet.
     pub fn new(target: Target) -> Self {
         Self {
             target,
+            tls: None,
+            http: Http::One,
             idle: Mutex::default(),
         }
+    }
+
+    /// The same of any target.
+    pub fn open(target: Target, trust: &Trust, http: Http) -> Result<Self, Error> {
+        let tls = match target.is_tls {
+            true => Some(Tls::load(&target.host, trust, http)?),
+            false => None,
+        };
+        Ok(Self {
+            target,
+            tls,
+            http,
+            idle: Mutex::default(),
+        })
     }
 
     /// Where it sends to.
@@ -49,7 +97,7 @@ impl Client {
     /// Opens connections ahead of use, until there are `count` or the target takes no more.
     pub async fn warm(&self, count: usize) -> usize {
         for opened in 0..count {
-            match Link::connect(&self.target.addresses).await {
+            match self.connect().await {
                 Ok(link) => self.check_in(link),
                 Err(_) => return opened,
             }
@@ -104,10 +152,19 @@ impl Client {
                 None => exchange.await,
             }
         };
+        let gone = async {
+            match request.cancel {
+                Some(Cancel::AfterUs(us)) => {
+                    tokio::time::sleep(Duration::from_micros(us.unsigned_abs())).await;
+                }
+                _ => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             ended = bounded => ended.err(),
             () = cut.cancelled() => Some(Failure::Aborted),
+            () = gone => Some(Failure::RecordedCancel),
         }
     }
 
@@ -117,9 +174,11 @@ impl Client {
         loop {
             let mut link = self.link(fresh).await?;
             told.handed(link.carried != 0);
-            let answer = link.sender.try_send_request(wire);
-            match link.drive(answer).await {
-                Ok(response) => return self.read(link, response, told).await,
+            if link.is_http2() {
+                self.name_server(&mut wire)?;
+            }
+            match link.send(wire).await {
+                Ok(response) => return self.read(link, response, told, request.cancel).await,
                 Err(mut refused) => {
                     told.request_end = Some(link.written.at());
                     let unsent = refused.take_message();
@@ -145,6 +204,18 @@ impl Client {
         Ok(built)
     }
 
+    /// HTTP/2 names the server in the address.
+    fn name_server(&self, wire: &mut http::Request<Full<Bytes>>) -> Result<(), Failure> {
+        let whole = format!("{}{}", self.target.origin(), wire.uri());
+        if wire.uri().authority().is_none() {
+            let whole = whole.parse::<http::Uri>();
+            *wire.uri_mut() = whole.map_err(|cause| Failure::NoAnswer(cause.to_string()))?;
+        }
+        wire.headers_mut().remove(http::header::HOST);
+        *wire.version_mut() = http::Version::HTTP_2;
+        Ok(())
+    }
+
     async fn link(&self, fresh: bool) -> Result<Link, Failure> {
         if !fresh {
             while let Some(mut link) = self.check_out() {
@@ -153,9 +224,11 @@ impl Client {
                 }
             }
         }
-        Link::connect(&self.target.addresses)
-            .await
-            .map_err(Failure::Connect)
+        self.connect().await.map_err(Failure::Connect)
+    }
+
+    async fn connect(&self) -> Result<Link, String> {
+        Link::connect(&self.target.addresses, self.tls.as_ref(), self.http).await
     }
 
     fn check_out(&self) -> Option<Link> {
@@ -177,6 +250,7 @@ impl Client {
         mut link: Link,
         response: http::Response<hyper::body::Incoming>,
         told: &mut Told,
+        cancel: Option<Cancel>,
     ) -> Result<(), Failure> {
         let (head, mut body) = response.into_parts();
         told.request_end = Some(link.written.at());
@@ -198,7 +272,12 @@ impl Client {
                 }
             };
             match frame {
-                Some(Ok(frame)) => told.frame(frame.data_ref()),
+                Some(Ok(frame)) => {
+                    told.frame(frame.data_ref());
+                    if is_over(cancel, told) {
+                        return Err(Failure::RecordedCancel);
+                    }
+                }
                 Some(Err(cause)) => return Err(Failure::Cut(causes(&cause))),
                 None => break,
             }
@@ -210,6 +289,11 @@ impl Client {
         }
         Ok(())
     }
+}
+
+/// Whether production's client had gone away by now.
+fn is_over(cancel: Option<Cancel>, told: &Told) -> bool {
+    matches!(cancel, Some(Cancel::AfterTokens(tokens)) if tokens <= told.token_events())
 }
 
 /// An error with its causes, in one line.

@@ -11,14 +11,16 @@ use crate::plan::{self, Plan};
 use crate::probe_target::{self, Probed, Sample, Takes};
 use crate::progress::Progress;
 use crate::rows::Rows;
+use crate::scrape::{self, Scraper};
 use crate::walk::{self, Halt, Manner, Walked};
-use crate::{arrivals, body, dry_run, knee, report, run_dir, settings, shard, verdict};
+use crate::{arrivals, body, dry_run, knee, misses, report, run_dir, settings, shard, verdict};
 use std::path::Path;
 use std::sync::Arc;
 use truetape_fidelity::grade;
 use truetape_schemas::blame::Answer;
 use truetape_schemas::report::Report;
 use truetape_schemas::run::Run;
+use truetape_schemas::run::metrics::Counters;
 use truetape_schemas::set::Turn;
 use truetape_schemas::wire::Dialect;
 use truetape_schemas::wire::session::{PROBE_HEADER, RUN_HEADER};
@@ -97,7 +99,15 @@ pub async fn replay(
         ready = Box::pin(make_ready(args, &mut set, &run_id)) => ready?,
     };
     run_dir::prepare(out)?;
-    let rows = Rows::create(out, &run_id, &set.manifest.digest)?;
+    let footer = [
+        ("run_id".to_owned(), run_id.clone()),
+        ("set_digest".to_owned(), set.manifest.digest.clone()),
+    ];
+    let rows = Rows::create(out, &footer)?;
+    let scraper = match ready.metrics {
+        Some(source) => Some(Scraper::begin(source, out).await?),
+        None => None,
+    };
     let plan = Arc::new(ready.plan);
     let planned = Told {
         steps: plan.steps.clone(),
@@ -108,16 +118,17 @@ pub async fn replay(
         .iter()
         .map(|planned| planned.node.due_us)
         .collect();
-    let walked = walk::walk(
-        plan,
-        ready.client,
-        ready.manner,
-        halt,
-        Progress::new(due_us),
-        rows,
-    )
-    .await?;
-    conclude(args, &set, out, run_id, ready.learnt, planned, walked)
+    let progress = Progress::new(due_us);
+    let walk = walk::walk(plan, ready.client, ready.manner, halt, progress, rows);
+    let (walked, read) = scrape::watched(scraper, Box::pin(walk), &footer).await?;
+    let mut learnt = ready.learnt;
+    learnt.findings.extend(walked.findings.iter().cloned());
+    learnt.findings.extend(misses::finding(&walked.rows));
+    if let Some(read) = read {
+        learnt.findings.extend(read.findings);
+        learnt.counters = Some(read.counters);
+    }
+    conclude(args, &set, out, run_id, learnt, planned, walked)
 }
 
 /// What `run.json` says of the plan.
@@ -131,6 +142,7 @@ struct Ready {
     plan: Plan,
     client: Arc<Client>,
     manner: Manner,
+    metrics: Option<scrape::Source>,
     learnt: Learnt,
 }
 
@@ -141,6 +153,7 @@ struct Learnt {
     salting: Option<Salting>,
     captured_origin: Option<bool>,
     findings: Vec<String>,
+    counters: Option<Counters>,
 }
 
 /// Asks the target, makes the plan, and opens connections. It writes nothing, so that it can be given
@@ -158,7 +171,10 @@ async fn make_ready(args: &ReplayArgs, set: &mut Loaded, run_id: &str) -> Result
     let target = Target::resolve(&args.target)?;
     settings::allow(args, &target, set)?;
     let captured_origin = settings::is_captured_origin(&target, set);
-    let client = Arc::new(Client::new(target));
+    let metrics = settings::metrics(args, &target, &asking)?;
+    let trust = settings::trust(&args.connection)?;
+    let client = Client::open(target, &trust, args.connection.http.into())?;
+    let client = Arc::new(client);
     let probed = probe_target::identify(&client, &asking).await?;
     let asked = takes(args, &client, &asking, set, &probed, salt.as_deref()).await?;
     let salt = salt.filter(|_| asked.takes.salt);
@@ -197,7 +213,9 @@ async fn make_ready(args: &ReplayArgs, set: &mut Loaded, run_id: &str) -> Result
         plan,
         client,
         manner: manner(args, run_id, session_header, headers),
+        metrics,
         learnt: Learnt {
+            counters: None,
             probed,
             salting: asked.salting.filter(|_| salt.is_some()),
             salt,
@@ -236,6 +254,7 @@ fn conclude(
         findings: learnt.findings,
         steps: verdict::steps(&planned.steps, rows),
         plan_digest: planned.digest,
+        counters: learnt.counters,
         ..judged
     };
     let level1 = set.level1.as_ref();
@@ -303,6 +322,7 @@ async fn takes(
         model: model.or(first.model.as_ref()).map(String::as_str),
         salt: &own_salt,
         text: "ping",
+        tokens: 1,
     };
     let mut takes = probe_target::takes(client, headers, &sample, wanted).await?;
     let mut findings = Vec::new();
@@ -328,8 +348,7 @@ async fn takes(
 }
 
 fn is_sendable(turn: &Turn) -> bool {
-    let dialect = Dialect::from_name(&turn.dialect);
-    matches!(dialect, Dialect::OpenaiChat | Dialect::OpenaiCompletions)
+    body::can_send(Dialect::from_name(&turn.dialect))
 }
 
 fn manner(
@@ -351,5 +370,6 @@ fn manner(
         run_id: run_id.to_owned(),
         session_header,
         headers,
+        enforce: args.output == Output::Enforce,
     }
 }

@@ -26,6 +26,7 @@
 //! lateness is recorded. R3 A turn is sent after the turns it depends on, at
 //! `max(due, end of dependency + think time)`. R4 Nothing is skipped silently.
 
+pub mod answers;
 pub mod arrivals;
 pub mod body;
 pub mod breaker;
@@ -41,8 +42,10 @@ pub mod isolation;
 pub mod knee;
 pub mod lengths;
 pub mod load;
+pub mod misses;
 pub mod pace;
 pub mod plan;
+pub mod probe;
 pub mod probe_target;
 pub mod progress;
 pub mod report;
@@ -50,6 +53,7 @@ pub mod row;
 pub mod rows;
 pub mod run_dir;
 pub mod schedule;
+pub mod scrape;
 pub mod settings;
 pub mod shard;
 pub mod signals;

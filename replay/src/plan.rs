@@ -5,7 +5,7 @@
 //! time, and ties keep the order of the set, so that a burst stays a burst.
 
 use crate::arrivals::Step;
-use crate::body::{Body, Library, Shape};
+use crate::body::{self, Body, Library, Shape};
 use crate::error::Error;
 use crate::lengths::{self, Enforcement};
 use crate::schedule::Node;
@@ -22,7 +22,7 @@ mod due;
 mod findings;
 mod inputs;
 
-pub use dispatch::{Planned, Unsent};
+pub use dispatch::{Cancel, Planned, Unsent};
 pub use inputs::{Settings, TargetFacts};
 
 /// Reasons for which a planned turn is not sent; the words of the column `not_sent_reason`.
@@ -103,7 +103,8 @@ pub fn plan(
     let mut budget = Budget::new(settings);
     for due in timeline.due {
         let turn = due.turn;
-        let ask = lengths::ask(turn, settings.output, target.enforces_lengths);
+        let forced = body::can_enforce(Dialect::from_name(&turn.dialect));
+        let ask = lengths::ask(turn, settings.output, target.enforces_lengths && forced);
         let expected = lengths::expected_output(turn, &ask);
         let reason =
             refusal(&due, expected, settings, target).or_else(|| budget.spend(turn, expected));
@@ -132,8 +133,10 @@ pub fn plan(
                 tally.salted(library.is_salted(turn));
                 plan.input_tokens += turn.input_tokens.unwrap_or(0);
                 plan.output_tokens += expected.unwrap_or(0);
-                plan.dispatches
-                    .push(planned(&due, settings, body, ask.enforcement));
+                plan.dispatches.push(Planned {
+                    continues: turn.parent.filter(|_| library.continues(turn)),
+                    ..planned(&due, settings, body, ask.enforcement)
+                });
             }
             Err(reason) => plan.unsent.push(unsent(&due, reason)),
         }
@@ -188,8 +191,7 @@ fn refusal(
     if settings.needs_content && turn.content.is_empty() {
         return Some(reason::NO_CONTENT);
     }
-    let dialect = Dialect::from_name(&turn.dialect);
-    let known = matches!(dialect, Dialect::OpenaiChat | Dialect::OpenaiCompletions);
+    let known = body::can_send(Dialect::from_name(&turn.dialect));
     if settings.needs_content && !known {
         return Some(reason::UNSUPPORTED_DIALECT);
     }
@@ -259,6 +261,8 @@ fn planned(due: &Due<'_>, settings: &Settings, body: Body, enforcement: Enforcem
         input_tokens: turn.input_tokens,
         output_tokens: turn.output_tokens,
         enforcement,
+        continues: None,
+        cancel: dispatch::Cancel::of(turn),
     }
 }
 

@@ -1,12 +1,16 @@
 //! What the target is and takes, asked before anything is measured or written.
 
+use crate::body::{can_enforce, can_salt};
 use crate::client::{Client, Failure, Fetched, Request};
 use crate::error::Error;
 use crate::plan::TargetFacts;
+use crate::scrape::{self, Scraped};
 use serde_json::{Value, json};
 use std::time::Duration;
 use truetape_schemas::run::Engine;
 use truetape_schemas::wire::Dialect;
+
+mod engine;
 
 /// Time a question may take: a server that is up answers these at once, and one that is still
 /// loading its model does not accept connections.
@@ -83,6 +87,8 @@ pub async fn identify(client: &Client, headers: &http::HeaderMap) -> Result<Prob
     if let Ok(version) = ask(client, headers, target.beside("/version")).await {
         probed.engine.version = version_of(&version);
     }
+    let samples = samples(client, headers).await;
+    engine::describe(&mut probed.engine, &owners(&models), &samples);
     Ok(probed)
 }
 
@@ -101,6 +107,24 @@ fn listed_models(answer: &Fetched) -> Vec<(String, Option<i64>)> {
         data.iter().filter_map(model).collect()
     } else {
         Vec::new()
+    }
+}
+
+fn owners(answer: &Fetched) -> Vec<String> {
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let data = body.get("data").and_then(Value::as_array);
+    let owner = |entry: &Value| Some(entry.get("owned_by")?.as_str()?.to_owned());
+    data.into_iter().flatten().filter_map(owner).collect()
+}
+
+/// The target's own metrics; none where it has none.
+pub(crate) async fn samples(client: &Client, headers: &http::HeaderMap) -> Vec<Scraped> {
+    let path = client.target().beside("/metrics");
+    match ask(client, headers, path).await {
+        Ok(fetched) if fetched.status == 200 => {
+            scrape::parse(&String::from_utf8_lossy(&fetched.body))
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -173,6 +197,7 @@ pub(crate) fn question(
         body: sample.body(takes).to_string().into(),
         dialect: sample.dialect,
         timeout: Some(TOKEN_TIME_MAX),
+        cancel: None,
     }
 }
 
@@ -189,26 +214,49 @@ pub struct Sample<'a> {
     pub salt: &'a str,
     /// The prompt.
     pub text: &'a str,
+    /// Tokens that are asked for.
+    pub tokens: i64,
 }
 
 impl Sample<'_> {
     fn body(&self, takes: Takes) -> Value {
+        let message = json!([{"role": "user", "content": self.text}]);
         let mut body = match self.dialect {
             Dialect::OpenaiCompletions => json!({"prompt": self.text}),
-            _ => json!({"messages": [{"role": "user", "content": self.text}]}),
+            Dialect::SglangGenerate => json!({"text": self.text}),
+            Dialect::OpenaiResponses => json!({"input": message}),
+            _ => json!({"messages": message}),
         };
-        body["max_tokens"] = json!(1);
         body["stream"] = json!(true);
-        body["stream_options"] = json!({"include_usage": true});
         if let Some(model) = self.model {
             body["model"] = json!(model);
         }
-        if takes.lengths {
-            body["min_tokens"] = json!(1);
+        let forced = takes.lengths && can_enforce(self.dialect);
+        match self.dialect {
+            Dialect::SglangGenerate => {
+                body["sampling_params"] = json!({"max_new_tokens": self.tokens});
+                if forced {
+                    body["sampling_params"]["min_new_tokens"] = json!(self.tokens);
+                    body["sampling_params"]["ignore_eos"] = json!(true);
+                }
+            }
+            Dialect::OpenaiResponses => body["max_output_tokens"] = json!(self.tokens),
+            Dialect::AnthropicMessages => body["max_tokens"] = json!(self.tokens),
+            _ => {
+                body["max_tokens"] = json!(self.tokens);
+                body["stream_options"] = json!({"include_usage": true});
+            }
+        }
+        if forced && self.dialect != Dialect::SglangGenerate {
+            body["min_tokens"] = json!(self.tokens);
             body["ignore_eos"] = json!(true);
         }
-        if takes.salt {
-            body["cache_salt"] = json!(self.salt);
+        if takes.salt && can_salt(self.dialect) {
+            let name = match self.dialect {
+                Dialect::SglangGenerate => "extra_key",
+                _ => "cache_salt",
+            };
+            body[name] = json!(self.salt);
         }
         body
     }
@@ -249,7 +297,7 @@ async fn ask(client: &Client, headers: &http::HeaderMap, path: String) -> Result
         .await
 }
 
-fn unreachable(client: &Client, failure: &Failure) -> Error {
+pub(crate) fn unreachable(client: &Client, failure: &Failure) -> Error {
     Error::Target {
         target: client.target().url.clone(),
         problem: failure.to_string(),

@@ -148,6 +148,7 @@ fn measured(dir: &Path, run: &Run) -> String {
         let [p50, p90, p99] = [stats.p50, stats.p90, stats.p99].map(number);
         lines.push(format!("  {name:<22} {p50:>10} {p90:>10} {p99:>10}"));
     }
+    lines.extend(counted(run));
     lines.extend(run.steps.iter().map(step));
     lines.extend(merge::lines(run));
     lines.extend(
@@ -171,6 +172,31 @@ fn step(step: &Step) -> String {
         summary.requests.failed,
         summary.requests.sent,
     )
+}
+
+/// What the target counted itself, where it does.
+fn counted(run: &Run) -> Option<String> {
+    let counters = run
+        .counters
+        .as_ref()
+        .filter(|counters| 0 < counters.scrapes)?;
+    let percent = |share: Option<f64>| {
+        share.map_or_else(
+            || "unknown".to_owned(),
+            |share| format!("{:.1} %", share * 100.0),
+        )
+    };
+    let count = |value: Option<f64>| {
+        value.map_or_else(|| "unknown".to_owned(), |value| format!("{value:.0}"))
+    };
+    Some(format!(
+        "  target's counters: cached {} of the prompts, KV usage peak {}, running peak {}, waiting peak {}, preemptions {}",
+        percent(counters.cached_share()),
+        percent(counters.kv_usage_peak),
+        count(counters.running_peak),
+        count(counters.waiting_peak),
+        count(counters.preemptions),
+    ))
 }
 
 /// The verdict once more: on a terminal the first line has scrolled away.

@@ -1,6 +1,6 @@
 //! What became of a dispatch, as a row of run/1.
 
-use crate::client::{Exchanged, Failure};
+use crate::client::{Exchanged, Failure, RECORDED_CANCEL};
 use crate::clock::Clock;
 use crate::plan::{Planned, Unsent};
 use crate::schedule::Release;
@@ -121,6 +121,13 @@ pub fn account(rows: &[Dispatch]) -> Account {
             account.answered += 1;
             continue;
         }
+        if row.error_code.as_deref() == Some(RECORDED_CANCEL) {
+            *account
+                .failed
+                .entry(RECORDED_CANCEL.to_owned())
+                .or_default() += 1;
+            continue;
+        }
         let connect = row.error_code.as_deref() == Some("connect") && row.status.is_none();
         let failed = if connect { "connect" } else { outcome.name() };
         *account.failed.entry(failed.to_owned()).or_default() += 1;
@@ -152,6 +159,8 @@ mod tests {
             input_tokens: Some(10),
             output_tokens: Some(4),
             enforcement: Enforcement::Enforce,
+            continues: None,
+            cancel: None,
         }
     }
 

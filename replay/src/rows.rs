@@ -47,13 +47,10 @@ pub struct ReadBack {
 
 impl Rows {
     /// Begins the file in a run's directory.
-    pub fn create(out: &Path, run_id: &str, set_digest: &str) -> Result<Self, Error> {
+    pub fn create(out: &Path, footer: &[(String, String)]) -> Result<Self, Error> {
         let path = out.join(run::TURNS);
         let writer = Writer::<Dispatch>::create(&path)?;
-        let footer = [
-            ("run_id".to_owned(), run_id.to_owned()),
-            ("set_digest".to_owned(), set_digest.to_owned()),
-        ];
+        let footer = footer.to_vec();
         let (batches, received) = mpsc::channel(BATCHES_WAITING_MAX);
         let thread = std::thread::Builder::new()
             .name("rows".to_owned())
@@ -173,7 +170,7 @@ mod tests {
     #[tokio::test]
     async fn rows_are_written_as_they_end_and_read_in_the_order_of_turns() {
         let scratch = tempfile::tempdir().unwrap();
-        let mut rows = Rows::create(scratch.path(), "run", "digest").unwrap();
+        let mut rows = Rows::create(scratch.path(), &[]).unwrap();
         for turn_id in (0..3_000).rev() {
             rows.push(answer(turn_id, 3)).await.unwrap();
             assert!(rows.waiting.len() < BATCH_ROWS_MAX);
@@ -196,7 +193,7 @@ mod tests {
     #[tokio::test]
     async fn long_answers_do_not_wait_for_many_rows() {
         let scratch = tempfile::tempdir().unwrap();
-        let mut rows = Rows::create(scratch.path(), "run", "digest").unwrap();
+        let mut rows = Rows::create(scratch.path(), &[]).unwrap();
         rows.push(answer(0, BATCH_EVENTS)).await.unwrap();
         assert!(rows.waiting.is_empty());
         assert_eq!(rows.finish().await.unwrap().rows.len(), 1);
@@ -207,7 +204,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let out = scratch.path().join("run");
         std::fs::create_dir(&out).unwrap();
-        let mut rows = Rows::create(&out, "run", "digest").unwrap();
+        let mut rows = Rows::create(&out, &[]).unwrap();
         rows.push(answer(0, 1)).await.unwrap();
         std::fs::remove_dir_all(&out).unwrap();
         let error = rows.finish().await.unwrap_err();

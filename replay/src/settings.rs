@@ -1,13 +1,14 @@
 //! What was typed becomes what it means, or one good error.
 
 use crate::arrivals::{Course, Placing, RateMode};
-use crate::cli::{Cache, History, OnFailedTurn, Pacing, ReplayArgs, word};
-use crate::client::Target;
+use crate::cli::{Cache, ConnectionArgs, History, OnFailedTurn, Pacing, ReplayArgs, word};
+use crate::client::{Target, Trust};
 use crate::error::Error;
 use crate::knee::Slo;
 use crate::load::Loaded;
 use crate::pace::SPIN_MAX;
 use crate::plan::Settings;
+use crate::scrape::Source;
 use crate::shard::Shard;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,11 +122,16 @@ pub fn micros(duration: Duration) -> i64 {
 
 /// Header fields of every request. Credentials come from the environment, never from the capture.
 pub fn headers(args: &ReplayArgs) -> Result<http::HeaderMap, Error> {
+    headers_with(args.api_key_env.as_deref())
+}
+
+/// The same with a key from this variable.
+pub fn headers_with(api_key_env: Option<&str>) -> Result<http::HeaderMap, Error> {
     let mut headers = http::HeaderMap::new();
     let fixed = http::HeaderValue::from_static;
     headers.insert(http::header::CONTENT_TYPE, fixed("application/json"));
     headers.insert(http::header::USER_AGENT, fixed(AGENT));
-    let Some(variable) = &args.api_key_env else {
+    let Some(variable) = api_key_env else {
         return Ok(headers);
     };
     let key = std::env::var(variable).map_err(|_| {
@@ -143,6 +149,42 @@ pub fn headers(args: &ReplayArgs) -> Result<http::HeaderMap, Error> {
     value.set_sensitive(true);
     headers.insert(http::header::AUTHORIZATION, value);
     Ok(headers)
+}
+
+/// Whom the target is trusted to be. That it may be anybody has to be said in full.
+pub fn trust(connection: &ConnectionArgs) -> Result<Trust, Error> {
+    if connection.insecure_any_certificate && connection.ca_file.is_some() {
+        let problem = "given with --ca-file; trust its authorities, or anybody";
+        return Err(Error::config("--insecure-any-certificate", problem));
+    }
+    Ok(Trust {
+        ca_file: connection.ca_file.clone(),
+        anybody: connection.insecure_any_certificate,
+    })
+}
+
+/// Where the target's counters are read; none when they are not to be. The key of the target is told to
+/// nobody else.
+pub fn metrics(
+    args: &ReplayArgs,
+    target: &Target,
+    headers: &http::HeaderMap,
+) -> Result<Option<Source>, Error> {
+    if args.metrics_every.is_zero() {
+        return Ok(None);
+    }
+    let own = format!("{}{}", target.origin(), target.beside("/metrics"));
+    let url = args.metrics_url.clone().unwrap_or(own);
+    let mut headers = headers.clone();
+    if Target::resolve(&url)?.authority != target.authority {
+        headers.remove(http::header::AUTHORIZATION);
+    }
+    Ok(Some(Source {
+        url,
+        every: Some(args.metrics_every),
+        headers,
+        trust: trust(&args.connection)?,
+    }))
 }
 
 /// The header that carries a session.
@@ -270,6 +312,14 @@ pub fn flags(args: &ReplayArgs, found: &Found<'_>) -> BTreeMap<String, Value> {
         ("spin", time(args.spin)),
         ("warm_connections", json!(args.warm_connections)),
         ("no_probe", json!(args.no_probe)),
+        ("http", json!(word(args.connection.http))),
+        ("ca_file", json!(args.connection.ca_file)),
+        (
+            "insecure_any_certificate",
+            json!(args.connection.insecure_any_certificate),
+        ),
+        ("metrics_url", json!(args.metrics_url)),
+        ("metrics_every", time(args.metrics_every)),
         ("history", json!(word(args.history))),
         ("fail_on", json!(word(args.fail_on))),
         ("api_key_env", json!(args.api_key_env)),

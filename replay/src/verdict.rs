@@ -139,6 +139,7 @@ mod tests {
             zero_us: 0,
             duration_us: 0,
             stopped,
+            findings: Vec::new(),
         }
     }
 

@@ -3,10 +3,13 @@
 //! One thread paces, one task carries each exchange, one task collects. The exchange tasks are
 //! started by the pacing thread itself: a queue between them would only add a wake-up.
 
+use crate::answers::Answers;
 use crate::breaker::{Breaker, Trip};
-use crate::client::{Client, Request};
+use crate::client::{Client, Failure, Request};
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::lengths::Enforcement;
+use crate::misses;
 use crate::pace::{self, Inbox};
 use crate::plan::{Plan, reason};
 use crate::progress::Progress;
@@ -15,6 +18,7 @@ use crate::rows::{ReadBack, Rows};
 use crate::schedule::{Release, Schedule};
 use crate::shard;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -71,6 +75,8 @@ pub struct Manner {
     pub session_header: http::HeaderName,
     /// Header fields of every request.
     pub headers: http::HeaderMap,
+    /// Whether lengths were to be enforced, whatever the target takes.
+    pub enforce: bool,
 }
 
 /// What a walk came to.
@@ -87,6 +93,8 @@ pub struct Walked {
     pub duration_us: i64,
     /// Why it was stopped, if it was.
     pub stopped: Option<Trip>,
+    /// Things a user should know.
+    pub findings: Vec<String>,
 }
 
 /// What every exchange task shares.
@@ -97,6 +105,8 @@ struct Shared {
     clock: Clock,
     inbox: Arc<Inbox>,
     cut: CancellationToken,
+    answers: Answers,
+    begun: Arc<AtomicUsize>,
 }
 
 /// Sends a plan to its end, or until it is stopped.
@@ -128,8 +138,10 @@ pub async fn walk(
         clock,
         inbox: Arc::clone(&inbox),
         cut: halt.cut.clone(),
+        answers: Answers::of(&plan),
+        begun: progress.begun(),
     });
-    let release = releaser(&schedule, shared, &tracker, done);
+    let release = releaser(&schedule, Arc::clone(&shared), &tracker, done);
     let pacer = pace::start(schedule, clock, Arc::clone(&inbox), manner.spin, release).map_err(
         |cause| Error::Host {
             what: "the pacing thread".to_owned(),
@@ -201,6 +213,7 @@ pub async fn walk(
         zero_us,
         duration_us,
         stopped,
+        findings: shared.answers.finding().into_iter().collect(),
     })
 }
 
@@ -252,7 +265,10 @@ async fn exchange(
     if let Ok(run) = http::HeaderValue::from_str(&shared.manner.run_id) {
         headers.insert(RUN_HEADER, run);
     }
-    let body = planned.body.bytes(&shared.plan.library);
+    shared.begun.fetch_add(1, Ordering::Relaxed);
+    let continued = shared.answers.continued_by(planned);
+    let library = &shared.plan.library;
+    let body = planned.body.bytes_after(library, continued.as_deref());
     let request_bytes = i64::try_from(body.len()).ok();
     let request = Request {
         method: http::Method::POST,
@@ -261,6 +277,7 @@ async fn exchange(
         body,
         dialect: planned.dialect,
         timeout: shared.manner.timeout,
+        cancel: planned.cancel,
     };
     let ending = Ending {
         shared: &shared,
@@ -268,11 +285,18 @@ async fn exchange(
         awaited,
     };
     let exchanged = shared.client.send_until(&request, &shared.cut).await;
+    let name = exchanged.facts.response_id.as_deref();
+    shared.answers.keep(planned.turn_id, name);
     let end_us = shared.clock.at_us(exchanged.handed) + exchanged.end_us + ROUNDED_DOWN_US;
-    ending.at(end_us, exchanged.facts.outcome == Outcome::Complete);
+    // Who left as production's client did has not failed.
+    let left = exchanged.failure == Some(Failure::RecordedCancel);
+    ending.at(end_us, left || exchanged.facts.outcome == Outcome::Complete);
+    let row = row::sent(planned, release, released, exchanged, shared.clock);
+    let refused = shared.manner.enforce && planned.enforcement == Enforcement::Cap;
     let row = Dispatch {
         request_bytes,
-        ..row::sent(planned, release, released, exchanged, shared.clock)
+        length_miss: misses::miss(&row, refused).map(str::to_owned),
+        ..row
     };
     // The collector outlives every exchange; if it has panicked, the walk ends in an error.
     if done.send(row).await.is_err() {
@@ -335,7 +359,7 @@ impl Collector {
                     let Some(row) = row else {
                         return self.failed.map_or(Ok(self.trip), Err);
                     };
-                    progress.ended(&row);
+                    progress.ended(&row, clock.now_us());
                     self.ended(&row);
                     self.keep(row, kept).await;
                 }

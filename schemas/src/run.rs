@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub mod metrics;
 pub mod v1;
 
 /// The format that this build writes.
@@ -60,6 +61,7 @@ pub struct Dispatch {
     pub cached_tokens: Option<i64>,
     pub reasoning_tokens: Option<i64>,
     pub enforcement: String,
+    pub length_miss: Option<String>,
 
     pub status: Option<i32>,
     pub outcome: Option<Outcome>,
@@ -117,6 +119,9 @@ pub struct Run {
     /// Digest of the whole plan: what shards of one run agree on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub plan_digest: String,
+    /// What the target itself counted; null where it was not asked.
+    #[serde(default)]
+    pub counters: Option<metrics::Counters>,
     /// Things a user should know before trusting the run.
     pub findings: Vec<String>,
     /// Version of the replayer.
@@ -139,14 +144,22 @@ pub struct Step {
 
 /// What the target said it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct Engine {
+    /// `vllm`, `sglang`, `trtllm`, `dynamo`, `llamacpp` or `truetape`; null for others.
+    pub name: Option<String>,
     /// `server` header or `/version`, where there was one.
     pub server: Option<String>,
     /// Version it reports.
     pub version: Option<String>,
     /// Models it lists.
     pub models: Vec<String>,
+    /// Tokens in a block of its prefix cache, where it says so.
+    pub block_tokens: Option<i64>,
+    /// Tokens that its prefix cache holds, where it says so.
+    pub kv_tokens: Option<i64>,
+    /// Whether it says that prefix caching is on.
+    pub prefix_caching: Option<bool>,
 }
 
 /// The account of a run: nothing is skipped silently.

@@ -39,11 +39,12 @@ fn check_text(name: &str, now: &str) {
     panic!("{} is not what the code says now:\n{now}", path.display());
 }
 
-const FORMATS: [(&str, &[Column]); 4] = [
+const FORMATS: [(&str, &[Column]); 5] = [
     ("capture-v1", capture::v1::COLUMNS),
     ("set-v1.turns", set::v1::TURN_COLUMNS),
     ("set-v1.content", set::v1::CONTENT_COLUMNS),
     ("run-v1", run::v1::COLUMNS),
+    ("run-v1.metrics", run::v1::METRIC_COLUMNS),
 ];
 
 #[test]

@@ -13,6 +13,7 @@ mod determinism;
 mod exit_codes;
 mod formats;
 mod privacy;
+mod probe;
 mod readme;
 mod round_trip;
 mod schedule;

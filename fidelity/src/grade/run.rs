@@ -11,6 +11,7 @@ use truetape_schemas::set::manifest::Manifest;
 
 mod asked;
 mod cache;
+mod counters;
 mod isolation;
 mod timing;
 mod tokens;
@@ -125,6 +126,7 @@ pub(super) fn dimensions(log: &Log<'_>) -> Vec<Dimension> {
     let mut dimensions = vec![set_digest(log), validity(log), completed(log)];
     dimensions.extend(tokens::dimensions(log));
     dimensions.extend(cache::dimensions(log));
+    dimensions.extend(counters::dimension(log));
     dimensions.extend(timing::dimensions(log));
     dimensions.extend(isolation::dimensions(log));
     dimensions

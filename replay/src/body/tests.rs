@@ -44,6 +44,21 @@ fn library() -> Library {
         content("tenant1", ContentKind::Template, r#"{"cache_salt":"acme"}"#),
         content("tenant2", ContentKind::Template, r#"{"cache_salt":"bcme"}"#),
         content("empty", ContentKind::Template, "{}"),
+        content(
+            "responses",
+            ContentKind::Template,
+            r#"{"instructions":"be brief","max_output_tokens":9,"text":{"format":{"type":"text"}},"previous_response_id":"resp_old","stream_options":{"x":1}}"#,
+        ),
+        content(
+            "anthropic",
+            ContentKind::Template,
+            r#"{"system":"be brief","max_tokens":9,"stop_sequences":["x"],"stream":false}"#,
+        ),
+        content(
+            "sglang",
+            ContentKind::Template,
+            r#"{"sampling_params":{"temperature":0.70,"max_new_tokens":9,"stop":"x"},"return_logprob":false,"text":"old"}"#,
+        ),
         content("broken", ContentKind::Template, "[]"),
     ])
 }
@@ -188,4 +203,72 @@ fn a_turn_whose_content_is_missing_or_broken_has_no_body() {
     ] {
         assert_eq!(sent(&turn, Output::Enforce, None), None, "{turn:?}");
     }
+}
+
+fn other(dialect: &str, template: &str, content: &[&str]) -> Turn {
+    Turn {
+        dialect: dialect.into(),
+        content: content.iter().map(|id| (*id).to_owned()).collect(),
+        ..chat(Some(template))
+    }
+}
+
+fn value(turn: &Turn, output: Output) -> Value {
+    serde_json::from_str(&sent(turn, output, Some("salt")).unwrap()).unwrap()
+}
+
+#[test]
+fn responses_bound_their_output_and_have_no_stream_options() {
+    let turn = other("openai_responses", "responses", &["usr"]);
+    let expected = json!({
+        "model": "m2", "stream": true, "max_output_tokens": 5, "min_tokens": 5,
+        "ignore_eos": true, "text": {"format": {"type": "text"}}, "cache_salt": "salt",
+        "instructions": "be brief", "input": [{"role": "user", "content": "h\u{e9}llo"}],
+    });
+    assert_eq!(value(&turn, Output::Enforce), expected);
+    assert!(library().continues(&turn));
+    assert!(!library().continues(&chat(Some("tpl"))));
+}
+
+#[test]
+fn an_answer_is_continued_by_the_id_that_the_target_gave() {
+    let turn = other("openai_responses", "responses", &["usr"]);
+    let library = library();
+    let ask = lengths::ask(&turn, Output::Cap, true);
+    let shape = Shape {
+        model: None,
+        cache_salt: None,
+    };
+    let body = library.body(&turn, &ask, &shape).unwrap();
+    let after = body.bytes_after(&library, Some("resp_\"new"));
+    let value: Value = serde_json::from_slice(&after).unwrap();
+    assert_eq!(value["previous_response_id"], "resp_\"new");
+    let alone: Value = serde_json::from_slice(&body.bytes(&library)).unwrap();
+    assert_eq!(alone.get("previous_response_id"), None);
+}
+
+#[test]
+fn anthropic_messages_carry_nothing_that_their_dialect_lacks() {
+    let turn = other("anthropic_messages", "anthropic", &["usr"]);
+    let expected = json!({
+        "model": "m2", "stream": true, "max_tokens": 5, "system": "be brief",
+        "stop_sequences": ["x"], "messages": [{"role": "user", "content": "h\u{e9}llo"}],
+    });
+    assert_eq!(value(&turn, Output::Cap), expected);
+}
+
+#[test]
+fn sglang_has_its_own_words_in_its_own_object() {
+    let turn = other("sglang_generate", "sglang", &["one", "two"]);
+    let expected = json!({
+        "model": "m2", "stream": true, "extra_key": "salt", "return_logprob": false,
+        "sampling_params": {
+            "max_new_tokens": 5, "min_new_tokens": 5, "ignore_eos": true, "temperature": 0.7
+        },
+        "text": "say \"one\"\nand two: \u{4e16}\u{754c}",
+    });
+    assert_eq!(value(&turn, Output::Enforce), expected);
+    let capped = value(&turn, Output::Cap);
+    assert_eq!(capped["sampling_params"]["stop"], "x");
+    assert_eq!(capped["sampling_params"].get("ignore_eos"), None);
 }

@@ -1,5 +1,6 @@
 //! A request, and what became of it.
 
+use crate::plan::Cancel;
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 use truetape_schemas::capture::Outcome;
@@ -20,6 +21,8 @@ pub struct Request {
     pub dialect: Dialect,
     /// Give up after this, connecting included.
     pub timeout: Option<Duration>,
+    /// Go away as production's client did.
+    pub cancel: Option<Cancel>,
 }
 
 /// What became of a request. Offsets are microseconds since `handed`.
@@ -62,6 +65,8 @@ pub enum Failure {
     Timeout,
     /// The run was stopped.
     Aborted,
+    /// Production's client went away here.
+    RecordedCancel,
 }
 
 impl Failure {
@@ -73,6 +78,7 @@ impl Failure {
             Self::Cut(_) => "cut",
             Self::Timeout => "timeout",
             Self::Aborted => "aborted",
+            Self::RecordedCancel => RECORDED_CANCEL,
         }
     }
 }
@@ -85,6 +91,7 @@ impl std::fmt::Display for Failure {
             Self::Cut(cause) => write!(f, "the answer broke off: {cause}"),
             Self::Timeout => f.write_str("timed out"),
             Self::Aborted => f.write_str("aborted"),
+            Self::RecordedCancel => f.write_str("cancelled as recorded"),
         }
     }
 }
@@ -95,6 +102,9 @@ impl Exchanged {
         Some(self.facts.first_token_us? - self.request_end_us?)
     }
 }
+
+/// The word in the column `error_code` of an exchange that was cancelled as production's client did.
+pub const RECORDED_CANCEL: &str = "recorded_cancel";
 
 /// The word in the column `error_code` of an answer that is not one.
 pub const NOT_AN_ANSWER: &str = "not_an_answer";

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 /// When a socket last took bytes.
 #[derive(Clone, Debug)]
@@ -41,21 +42,46 @@ impl Written {
 }
 
 #[derive(Debug)]
+enum Io {
+    Plain(TokioIo<TcpStream>),
+    Tls(Box<TokioIo<TlsStream<TcpStream>>>),
+}
+
+#[derive(Debug)]
 pub(super) struct Socket {
-    io: TokioIo<TcpStream>,
+    io: Io,
     written: Written,
+    /// Bytes that TLS has taken and may not have sent yet.
+    unsent: bool,
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn plain(stream: TcpStream) -> Self {
+        Self::new(Io::Plain(TokioIo::new(stream)))
+    }
+
+    pub(super) fn tls(stream: TlsStream<TcpStream>) -> Self {
+        Self::new(Io::Tls(Box::new(TokioIo::new(stream))))
+    }
+
+    fn new(io: Io) -> Self {
         Self {
-            io: TokioIo::new(stream),
+            io,
             written: Written::new(),
+            unsent: false,
         }
     }
 
     pub(super) fn written(&self) -> Written {
         self.written.clone()
+    }
+
+    fn took(&mut self, written: Poll<std::io::Result<usize>>) -> Poll<std::io::Result<usize>> {
+        if let Poll::Ready(Ok(_)) = written {
+            self.written.stamp();
+            self.unsent = matches!(self.io, Io::Tls(_));
+        }
+        written
     }
 }
 
@@ -65,7 +91,10 @@ impl Read for Socket {
         cx: &mut Context<'_>,
         buf: ReadBufCursor<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
+        match &mut self.io {
+            Io::Plain(io) => Pin::new(io).poll_read(cx, buf),
+            Io::Tls(io) => Pin::new(io).poll_read(cx, buf),
+        }
     }
 }
 
@@ -75,11 +104,11 @@ impl Write for Socket {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write(cx, buf);
-        if let Poll::Ready(Ok(_)) = written {
-            self.written.stamp();
-        }
-        written
+        let written = match &mut self.io {
+            Io::Plain(io) => Pin::new(io).poll_write(cx, buf),
+            Io::Tls(io) => Pin::new(io).poll_write(cx, buf),
+        };
+        self.took(written)
     }
 
     fn poll_write_vectored(
@@ -87,22 +116,36 @@ impl Write for Socket {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        if let Poll::Ready(Ok(_)) = written {
-            self.written.stamp();
-        }
-        written
+        let written = match &mut self.io {
+            Io::Plain(io) => Pin::new(io).poll_write_vectored(cx, bufs),
+            Io::Tls(io) => Pin::new(io).poll_write_vectored(cx, bufs),
+        };
+        self.took(written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
+        match &self.io {
+            Io::Plain(io) => io.is_write_vectored(),
+            Io::Tls(io) => io.is_write_vectored(),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        let flushed = match &mut self.io {
+            Io::Plain(io) => Pin::new(io).poll_flush(cx),
+            Io::Tls(io) => Pin::new(io).poll_flush(cx),
+        };
+        // What was taken is sent only now.
+        if flushed.is_ready() && std::mem::take(&mut self.unsent) {
+            self.written.stamp();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
+        match &mut self.io {
+            Io::Plain(io) => Pin::new(io).poll_shutdown(cx),
+            Io::Tls(io) => Pin::new(io).poll_shutdown(cx),
+        }
     }
 }

@@ -6,11 +6,18 @@ use std::net::{SocketAddr, ToSocketAddrs};
 /// The port of `http` URLs that name none.
 const HTTP_PORT: u16 = 80;
 
+/// The port of `https` URLs that name none.
+const HTTPS_PORT: u16 = 443;
+
 /// A server, by URL, resolved once: name lookups do not belong between a deadline and its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// As it was given.
     pub url: String,
+    /// Whether TLS is spoken.
+    pub is_tls: bool,
+    /// The host alone, as a certificate names it.
+    pub host: String,
     /// `host:port`, as the `host` header carries it.
     pub authority: String,
     /// Put before each path; no slash at its end.
@@ -20,22 +27,19 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads and resolves an `http://host[:port][/base]` URL.
+    /// Reads and resolves an `http://host[:port][/base]` or `https://…` URL.
     pub fn resolve(url: &str) -> Result<Self, Error> {
         let refuse = |problem: String| Error::config("--target", format!("{url}: {problem}"));
         let uri: http::Uri = url
             .parse()
             .map_err(|cause| refuse(format!("not a URL: {cause}")))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                let problem = "https is not supported yet; name a plain http endpoint";
-                return Err(refuse(problem.to_owned()));
-            }
+        let is_tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
             _ => return Err(refuse("no scheme, as in http://host:port".to_owned())),
-        }
+        };
         let host = uri.host().ok_or_else(|| refuse("no host".to_owned()))?;
-        let port = uri.port_u16().unwrap_or(HTTP_PORT);
+        let port = uri.port_u16().unwrap_or(port_of(is_tls));
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let addresses: Vec<SocketAddr> = (bare, port)
             .to_socket_addrs()
@@ -47,10 +51,18 @@ impl Target {
             .collect();
         Ok(Self {
             url: url.to_owned(),
+            is_tls,
+            host: bare.to_owned(),
             authority: format!("{host}:{port}"),
             base: uri.path().trim_end_matches('/').to_owned(),
             addresses,
         })
+    }
+
+    /// Scheme, host and port.
+    pub fn origin(&self) -> String {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority)
     }
 
     /// Whether it can only be this machine.
@@ -63,7 +75,10 @@ impl Target {
         let bare = other.split_once("://").map_or(other, |(_, rest)| rest);
         let bare = bare.split('/').next().unwrap_or_default();
         let with_port = match bare.parse::<http::uri::Authority>() {
-            Ok(authority) if authority.port().is_none() => format!("{bare}:{HTTP_PORT}"),
+            Ok(authority) if authority.port().is_none() => {
+                let is_tls = other.starts_with("https://");
+                format!("{bare}:{}", port_of(is_tls))
+            }
             _ => bare.to_owned(),
         };
         if with_port.eq_ignore_ascii_case(&self.authority) {
@@ -102,6 +117,10 @@ impl Target {
         };
         format!("{base}{path}")
     }
+}
+
+fn port_of(is_tls: bool) -> u16 {
+    if is_tls { HTTPS_PORT } else { HTTP_PORT }
 }
 
 #[cfg(test)]
@@ -173,6 +192,17 @@ mod tests {
     }
 
     #[test]
+    fn a_scheme_has_its_port() {
+        let tls = target("https://127.0.0.1/v1");
+        assert_eq!(
+            (tls.is_tls, tls.authority.as_str()),
+            (true, "127.0.0.1:443")
+        );
+        assert_eq!(tls.origin(), "https://127.0.0.1:443");
+        assert!(tls.is("https://127.0.0.1") && !tls.is("http://127.0.0.1"));
+    }
+
+    #[test]
     fn only_loopback_is_local() {
         assert!(target("http://127.0.0.1:8000").is_loopback());
         assert!(target("http://[::1]:8000").is_loopback());
@@ -182,7 +212,7 @@ mod tests {
     #[test]
     fn what_cannot_be_sent_to_is_refused_by_name() {
         for (url, part) in [
-            ("https://127.0.0.1", "https is not supported yet"),
+            ("ftp://127.0.0.1", "no scheme"),
             ("127.0.0.1:8000", "no scheme"),
             ("http//x", "not a URL"),
         ] {

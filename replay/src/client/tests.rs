@@ -5,6 +5,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use truetape_schemas::capture::Outcome;
 
+mod spoken;
+
 /// What a scripted upstream does after it has read a whole request.
 #[derive(Clone, Debug)]
 enum Step {
@@ -120,7 +122,8 @@ fn stream(first_token_after_ms: u64) -> Vec<Step> {
 }
 
 fn client(address: SocketAddr) -> Client {
-    Client::new(Target::resolve(&format!("http://{address}")).unwrap())
+    let target = Target::resolve(&format!("http://{address}")).unwrap();
+    Client::new(target)
 }
 
 fn request() -> Request {
@@ -312,4 +315,31 @@ async fn a_large_request_is_timed_from_its_last_byte() {
     let request_end_us = exchanged.request_end_us.unwrap();
     assert!(150_000 <= request_end_us, "{request_end_us}");
     assert!(request_end_us <= exchanged.head_us.unwrap());
+}
+
+#[tokio::test]
+async fn a_client_that_left_in_production_leaves_at_the_same_token() {
+    let answer = || {
+        let mut script = vec![text(STREAM_HEAD)];
+        for content in ["a", "b", "c", "d"] {
+            script.push(chunk(&token(content)));
+            script.push(Step::Pause(30));
+        }
+        script.push(Step::Pause(60_000));
+        script
+    };
+    let server = upstream(vec![answer(), answer()]).await;
+    let client = client(server.address);
+    let leaving = |cancel| Request {
+        cancel: Some(cancel),
+        ..request()
+    };
+    let by_token = client.send(&leaving(Cancel::AfterTokens(2))).await;
+    assert_eq!(by_token.failure, Some(Failure::RecordedCancel));
+    assert_eq!(by_token.facts.outcome, Outcome::ClientAborted);
+    let events = by_token.facts.token_event_offsets_us.len();
+    assert!((2..4).contains(&events), "{events}");
+    let by_time = client.send(&leaving(Cancel::AfterUs(300_000))).await;
+    assert_eq!(by_time.failure.as_ref().unwrap().name(), "recorded_cancel");
+    assert!(300_000 <= by_time.end_us);
 }

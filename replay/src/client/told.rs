@@ -81,6 +81,11 @@ impl Told {
         }
     }
 
+    /// Token events so far.
+    pub(super) fn token_events(&self) -> usize {
+        self.reader.as_ref().map_or(0, ResponseReader::token_events)
+    }
+
     fn offset(&self, at: Instant) -> i64 {
         i64::try_from(at.saturating_duration_since(self.handed).as_micros()).unwrap_or(i64::MAX)
     }
@@ -118,8 +123,7 @@ pub(super) fn reader(dialect: Dialect, status: u16, headers: &http::HeaderMap) -
 /// What came is a success only where it is an answer.
 fn answered(dialect: Dialect, facts: ResponseFacts) -> ResponseFacts {
     // What is not read cannot be missed.
-    let is_read = matches!(dialect, Dialect::OpenaiChat | Dialect::OpenaiCompletions);
-    if !is_read || facts.outcome != Outcome::Complete || is_answer(&facts) {
+    if !crate::body::can_send(dialect) || facts.outcome != Outcome::Complete || is_answer(&facts) {
         return facts;
     }
     ResponseFacts {
@@ -133,7 +137,7 @@ fn body_end(failure: Option<&Failure>) -> BodyEnd {
     match failure {
         None => BodyEnd::Clean,
         Some(Failure::Timeout) => BodyEnd::Timeout,
-        Some(Failure::Aborted) => BodyEnd::ClientAborted,
+        Some(Failure::Aborted | Failure::RecordedCancel) => BodyEnd::ClientAborted,
         Some(Failure::Connect(_) | Failure::NoAnswer(_) | Failure::Cut(_)) => BodyEnd::Cut,
     }
 }
@@ -141,7 +145,7 @@ fn body_end(failure: Option<&Failure>) -> BodyEnd {
 fn no_answer(failure: Option<&Failure>) -> ResponseFacts {
     let outcome = match failure {
         Some(Failure::Timeout) => Outcome::Timeout,
-        Some(Failure::Aborted) => Outcome::ClientAborted,
+        Some(Failure::Aborted | Failure::RecordedCancel) => Outcome::ClientAborted,
         Some(Failure::Connect(_)) | None => Outcome::Error,
         Some(Failure::NoAnswer(_) | Failure::Cut(_)) => Outcome::Truncated,
     };

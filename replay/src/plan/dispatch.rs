@@ -3,6 +3,8 @@
 use crate::body::Body;
 use crate::lengths::Enforcement;
 use crate::schedule::Node;
+use truetape_schemas::capture::Outcome;
+use truetape_schemas::set::Turn;
 use truetape_schemas::wire::Dialect;
 
 /// One request to be sent.
@@ -28,6 +30,34 @@ pub struct Planned {
     pub output_tokens: Option<i64>,
     /// How its length is controlled.
     pub enforcement: Enforcement,
+    /// The turn whose answer it continues by the id that the target gave it.
+    pub continues: Option<i64>,
+    /// When production's client went away.
+    pub cancel: Option<Cancel>,
+}
+
+/// When a client went away in production.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancel {
+    /// After so many token events.
+    AfterTokens(usize),
+    /// So long after its request, where nobody counted its tokens.
+    AfterUs(i64),
+}
+
+impl Cancel {
+    /// When the client of a turn went away; none when it stayed, or nobody knows.
+    pub fn of(turn: &Turn) -> Option<Self> {
+        if turn.recorded_outcome != Outcome::ClientAborted {
+            return None;
+        }
+        let tokens = turn.output_tokens.and_then(|n| usize::try_from(n).ok());
+        let after_us = turn.recorded_end_us.filter(|end_us| 0 < *end_us);
+        tokens
+            .filter(|tokens| 0 < *tokens)
+            .map(Self::AfterTokens)
+            .or(after_us.map(Self::AfterUs))
+    }
 }
 
 /// A turn that is not sent.
@@ -47,4 +77,29 @@ pub struct Unsent {
     pub output_tokens: Option<i64>,
     /// Why.
     pub reason: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_goes_away_when_production_s_did() {
+        let turn = |outcome, output_tokens, recorded_end_us| Turn {
+            recorded_outcome: outcome,
+            output_tokens,
+            recorded_end_us,
+            ..Turn::default()
+        };
+        let gone = Outcome::ClientAborted;
+        for (turn, expected) in [
+            (turn(Outcome::Complete, Some(5), Some(9)), None),
+            (turn(gone, Some(5), Some(9)), Some(Cancel::AfterTokens(5))),
+            (turn(gone, Some(0), Some(9)), Some(Cancel::AfterUs(9))),
+            (turn(gone, None, Some(9)), Some(Cancel::AfterUs(9))),
+            (turn(gone, None, None), None),
+        ] {
+            assert_eq!(Cancel::of(&turn), expected, "{turn:?}");
+        }
+    }
 }

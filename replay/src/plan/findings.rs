@@ -143,7 +143,7 @@ impl Tally {
         );
         say(
             self.aborted,
-            "turns: production's client went away early: the replay does not (pessimistic)",
+            "turns: production's client went away early: the replay goes away after as many tokens, or as much time",
         );
         say(
             self.unknown_think,

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod answers;
+mod faults;
+mod metrics;
 mod on_disk;
 mod scheduled;
 mod stopped;

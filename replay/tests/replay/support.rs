@@ -31,6 +31,16 @@ pub(crate) enum Mood {
     Page(&'static str),
     /// Answers the first few, then closes its port.
     Leaving { after: usize },
+    /// Answers every request with this status.
+    Storm(u16),
+    /// Answers every request with what is no HTTP.
+    Garbage,
+    /// Begins every answer, and closes the connection in it.
+    Halves,
+    /// Reads every request, keeps the connection open, and says nothing.
+    Silent,
+    /// Counts under vLLM's names.
+    Counting,
 }
 
 /// One request as the server saw it.
@@ -148,7 +158,7 @@ async fn serve(mut stream: TcpStream, scene: Scene) {
         if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
         }
-        if scene.leave.is_cancelled() {
+        if scene.leave.is_cancelled() || matches!(scene.mood, Mood::Garbage | Mood::Halves) {
             return;
         }
     }
@@ -166,6 +176,14 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
     }
     if request.head.starts_with("POST /reset_prefix_cache ") {
         return (json(404, "{}"), Duration::ZERO);
+    }
+    if request.head.starts_with("GET /metrics ") {
+        let counted = scene.seen.lock().unwrap().len();
+        let answer = match scene.mood {
+            Mood::Counting => json(200, &counters(counted)),
+            _ => json(404, "{}"),
+        };
+        return (answer, Duration::ZERO);
     }
     let mut seen = scene.seen.lock().unwrap();
     let cached = match scene.mood {
@@ -186,6 +204,20 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
             Duration::ZERO,
         ),
         Mood::Stuck if 1 < nth => (json(500, r#"{"error":{"message":"down"}}"#), Duration::ZERO),
+        Mood::Storm(status) => (
+            json(status, r#"{"error":{"message":"busy"}}"#),
+            Duration::ZERO,
+        ),
+        Mood::Garbage => (
+            "\u{1}\u{2} no HTTP at all\r\n\r\n".to_owned(),
+            Duration::ZERO,
+        ),
+        Mood::Halves => {
+            let whole = stream(false);
+            let (half, _) = whole.split_at(whole.len() - 40);
+            (half.to_owned(), Duration::ZERO)
+        }
+        Mood::Silent => (String::new(), Duration::from_secs(3_600)),
         Mood::Page(page) => (json(200, page), Duration::ZERO),
         Mood::Failing { after } if after < nth => {
             (json(500, r#"{"error":{"message":"down"}}"#), Duration::ZERO)
@@ -204,6 +236,19 @@ fn json(status: u16, body: &str) -> String {
     let length = body.len();
     format!(
         "HTTP/1.1 {status} X\r\nserver: tiny/1\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+/// Eight tokens of prompt and two of them cached for each request.
+fn counters(requests: usize) -> String {
+    let (queries, hits) = (8 * requests, 2 * requests);
+    format!(
+        "# TYPE vllm:cache_config_info gauge\n\
+         vllm:cache_config_info{{block_size=\"16\",num_gpu_blocks=\"4\"}} 1\n\
+         # TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 2\n\
+         # TYPE vllm:kv_cache_usage_perc gauge\nvllm:kv_cache_usage_perc 0.25\n\
+         # TYPE vllm:prefix_cache_queries counter\nvllm:prefix_cache_queries_total {queries}\n\
+         # TYPE vllm:prefix_cache_hits counter\nvllm:prefix_cache_hits_total {hits}\n"
     )
 }
 

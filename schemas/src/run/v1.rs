@@ -109,6 +109,11 @@ pub const COLUMNS: &[Column] = &[
         Kind::Text,
         "how the output length was controlled: `enforce`, `cap`, `as_recorded`, `none`",
     ),
+    o(
+        "length_miss",
+        Kind::Text,
+        "why a controlled length was not met: `eos`, `limit`, `refused_parameter`, `cancel`, `failure`, `unknown`; NULL when it was, or was not controlled",
+    ),
     o("status", Kind::Int32, "HTTP status"),
     o(
         "outcome",
@@ -128,4 +133,31 @@ pub const COLUMNS: &[Column] = &[
         Kind::Bool,
         "whether the connection had carried an exchange before",
     ),
+];
+
+/// `metrics.parquet`: one row a sample of the target's own metrics, in the order of reading.
+pub const METRIC_COLUMNS: &[Column] = &[
+    r(
+        "scrape",
+        Kind::Int64,
+        "which reading it is of, from 0; all samples of a reading have one",
+    ),
+    r("at", Kind::TimestampUs, "when the reading was asked for"),
+    r("phase", Kind::Text, "`before`, `during`, `after` the run"),
+    r(
+        "name",
+        Kind::Text,
+        "as the target names it, as in `vllm:num_requests_running`",
+    ),
+    r(
+        "labels",
+        Kind::Text,
+        "as the target wrote them, without the braces; empty without any",
+    ),
+    r(
+        "kind",
+        Kind::Text,
+        "`counter`, `gauge`, `histogram`, `summary`, `unknown`",
+    ),
+    r("value", Kind::Float64, "the value"),
 ];

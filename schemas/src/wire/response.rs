@@ -162,6 +162,11 @@ impl ResponseReader {
         self.answer.done
     }
 
+    /// Token events so far.
+    pub fn token_events(&self) -> usize {
+        self.answer.facts.token_event_offsets_us.len()
+    }
+
     /// Ends the reading.
     pub fn finish(self, end: BodyEnd) -> ResponseFacts {
         let Self {

@@ -1,9 +1,10 @@
 //! The counters, under vLLM's names.
 
 use super::driver::Snapshot;
+use truetape_fidelity::engine::EngineConfig;
 
 /// Renders a snapshot in Prometheus' text format.
-pub(super) fn render(snapshot: &Snapshot, model: &str) -> String {
+pub(super) fn render(snapshot: &Snapshot, model: &str, engine: &EngineConfig) -> String {
     let Snapshot { counters, load, .. } = snapshot;
     let labels = format!("engine=\"0\",model_name=\"{}\"", escaped(model));
     let mut text = String::new();
@@ -29,6 +30,17 @@ pub(super) fn render(snapshot: &Snapshot, model: &str) -> String {
         &labels,
         usage,
     );
+    let caching = if engine.prefix_caching {
+        "True"
+    } else {
+        "False"
+    };
+    let memory = format!(
+        "block_size=\"{}\",enable_prefix_caching=\"{caching}\",engine=\"0\",num_gpu_blocks=\"{}\"",
+        engine.block_tokens, engine.kv_blocks
+    );
+    let (name, help) = ("vllm:cache_config_info", "The memory of prefixes.");
+    gauge(&mut text, name, help, &memory, 1);
     for (name, help, value) in [
         (
             "vllm:prompt_tokens_total",

@@ -163,7 +163,7 @@ impl Server {
 
     fn metrics(&self) -> Response<Outgoing> {
         let snapshot = *self.client.snapshot.borrow();
-        let text = metrics::render(&snapshot, &self.config.model);
+        let text = metrics::render(&snapshot, &self.config.model, &self.config.engine);
         plain(
             StatusCode::OK,
             "text/plain; version=0.0.4; charset=utf-8",

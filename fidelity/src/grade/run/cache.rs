@@ -11,7 +11,7 @@ use truetape_schemas::run::Dispatch;
 use truetape_schemas::set::Turn;
 
 /// Tolerance of the cached share.
-const CACHED_POINTS: f64 = 0.02;
+pub(super) const CACHED_POINTS: f64 = 0.02;
 
 /// Dimensions of cached tokens.
 pub(super) fn dimensions(log: &Log<'_>) -> Vec<Dimension> {
@@ -21,7 +21,7 @@ pub(super) fn dimensions(log: &Log<'_>) -> Vec<Dimension> {
 }
 
 /// Share of prompt tokens that the target took from its cache.
-fn cached_share(log: &Log<'_>) -> Option<f64> {
+pub(super) fn cached_share(log: &Log<'_>) -> Option<f64> {
     let sum = |of: fn(&Dispatch) -> Option<i64>| {
         let known = log
             .answers()
@@ -32,7 +32,7 @@ fn cached_share(log: &Log<'_>) -> Option<f64> {
     (inputs > 0.0).then(|| sum(|dispatch| dispatch.cached_tokens) / inputs)
 }
 
-fn cached_missing(log: &Log<'_>) -> Option<String> {
+pub(super) fn cached_missing(log: &Log<'_>) -> Option<String> {
     let answers = log.answers().count();
     let silent = log
         .answers()

@@ -121,3 +121,39 @@ fn what_the_replayer_found_of_the_origin_counts_for_more_than_its_name() {
     replay.run.target = "http://10.0.0.1:8000/v1".to_owned();
     assert_eq!(origin(&replay), Verdict::Pass);
 }
+
+#[test]
+fn counters_are_a_second_witness_of_cached_tokens() {
+    let replay = Replay::faithful();
+    let sum = |of: fn(&truetape_schemas::run::Dispatch) -> Option<i64>| -> f64 {
+        let known = replay.dispatches.iter().filter_map(of);
+        known.map(|tokens| tokens as f64).sum()
+    };
+    let (prompts, cached) = (sum(|d| d.input_tokens), sum(|d| d.cached_tokens));
+    let judged = |queried: f64, found: Option<f64>| {
+        let mut replay = Replay::faithful();
+        replay.run.counters = Some(truetape_schemas::run::metrics::Counters {
+            scrapes: 2,
+            queried_tokens: Some(queried),
+            cached_tokens: found,
+            ..Default::default()
+        });
+        let report = replay.report();
+        let dimension = find(&report, "run.cached_tokens.counters");
+        (dimension.verdict, dimension.direction)
+    };
+    let neutral = (Verdict::Pass, Direction::Neutral);
+    let unknown = (Verdict::Unknown, Direction::Unknown);
+    assert_eq!(judged(prompts, Some(cached)), neutral);
+    // They disagree; they saw somebody else; they say nothing of the cache.
+    assert_eq!(judged(prompts, Some(cached * 0.5)), unknown);
+    assert_eq!(judged(prompts * 1.2, Some(cached * 1.2)), unknown);
+    assert_eq!(judged(prompts, None), unknown);
+    let unasked = Replay::faithful().report();
+    assert!(
+        unasked
+            .dimensions
+            .iter()
+            .all(|d| d.id != "run.cached_tokens.counters")
+    );
+}
