@@ -28,6 +28,10 @@ use truetape_schemas::capture::Outcome;
 use truetape_schemas::run::Dispatch;
 use truetape_schemas::wire::session::RUN_HEADER;
 
+mod ending;
+
+use ending::Ending;
+
 /// Time between the start of the pacing thread and schedule zero: enough for a thread to start.
 const LEAD: Duration = Duration::from_millis(20);
 
@@ -301,34 +305,6 @@ async fn exchange(
     // The collector outlives every exchange; if it has panicked, the walk ends in an error.
     if done.send(row).await.is_err() {
         tracing::debug!("a row had no collector");
-    }
-}
-
-/// Tells the schedule that an exchange has ended, also when its task panics: a dependent turn that
-/// waited for it would wait for ever.
-struct Ending<'a> {
-    shared: &'a Shared,
-    index: u32,
-    awaited: bool,
-}
-
-impl Ending<'_> {
-    fn at(mut self, end_us: i64, is_answered: bool) {
-        self.tell(end_us, is_answered);
-    }
-
-    fn tell(&mut self, end_us: i64, is_answered: bool) {
-        match (std::mem::take(&mut self.awaited), is_answered) {
-            (true, true) => self.shared.inbox.ended(self.index, end_us),
-            (true, false) => self.shared.inbox.failed(self.index, end_us),
-            (false, _) => {}
-        }
-    }
-}
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.tell(self.shared.clock.now_us(), false);
     }
 }
 

@@ -116,6 +116,7 @@ fn request(session: &Session, history: &[Value], turn: &Turn, calls_tool: bool) 
         body: body.to_string().into(),
         dialect,
         timeout: None,
+        cancel: None,
     }
 }
 

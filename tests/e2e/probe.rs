@@ -64,7 +64,7 @@ fn a_probe_can_be_asked_for_more_than_caching() {
     let all = ["probe", &url, "--require", "caching,salt"];
     let ended = truetape(&all).expect_code(1);
     assert!(
-        ended.stdout.ends_with(&format!("FAIL: {url}\n")),
+        ended.stdout.trim_end().ends_with(&format!("FAIL: {url}")),
         "{}",
         ended.stdout
     );

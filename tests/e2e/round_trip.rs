@@ -14,7 +14,7 @@ use truetape_testkit::trace::{Shape, Trace, canonical};
 use truetape_testkit::upstream::{Record, Upstream};
 
 /// A small workload: sessions that share a system prompt, and turns that extend each other.
-const SHAPE: Shape = Shape {
+pub(crate) const SHAPE: Shape = Shape {
     sessions: 8,
     turns_max: 3,
     block_tokens: 16,
@@ -24,7 +24,7 @@ const SHAPE: Shape = Shape {
 };
 
 /// Imports a trace and compiles it with new text.
-fn set_of(dir: &TempDir, trace: &Trace) -> Set {
+pub(crate) fn set_of(dir: &TempDir, trace: &Trace) -> Set {
     let file = dir.join("trace.jsonl");
     std::fs::write(&file, trace.bailian()).unwrap();
     let captured = dir.join("imported");

@@ -26,6 +26,12 @@ fn adds_up(replayed: &Replayed, case: &str) {
     assert_eq!(requests["due"], account.due, "{case}");
     assert_eq!(requests["sent"], account.sent, "{case}");
     assert_eq!(requests["answered"], account.answered, "{case}");
+    let summary = truetape_fidelity::latency::summarize_run(&rows);
+    assert_eq!(
+        run.summary,
+        serde_json::to_value(summary).unwrap(),
+        "{case}"
+    );
     let sent: Vec<_> = rows.iter().filter(|row| row.sent_us.is_some()).collect();
     assert_eq!(sent.len() as u64, account.sent, "{case}");
     for row in sent {

@@ -15,6 +15,7 @@ fn the_spec_lists_every_dimension_with_its_threshold() {
     for turn in &mut replay.turns {
         turn.cached_tokens = Some(0);
     }
+    replay.run.counters = Some(truetape_schemas::run::metrics::Counters::default());
     let level2 = replay.report();
     let dimensions = level1.dimensions.iter().chain(&level2.dimensions);
     for dimension in dimensions.filter(|dimension| dimension.id != "set.graded") {
