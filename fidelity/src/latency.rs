@@ -150,9 +150,12 @@ pub fn lateness_us(dispatch: &Dispatch) -> Option<i64> {
 
 /// Summarizes the dispatches of a run.
 pub fn summarize(dispatches: &[Dispatch]) -> Summary {
-    let answered = dispatches.iter().filter(|d| answered(d));
-    let itl_ms = Stats::of_us(answered.flat_map(measure::itl_us));
-    summarize_with(dispatches, itl_ms)
+    // Counted as a run counts them while it goes on: the same rows have to come to the same digits.
+    let mut gaps = Gaps::default();
+    for dispatch in dispatches {
+        gaps.add(dispatch);
+    }
+    summarize_with(dispatches, gaps.stats())
 }
 
 /// Summarizes dispatches as a run does: with gaps that were counted and not kept, so that the numbers
