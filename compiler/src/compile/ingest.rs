@@ -59,8 +59,8 @@ fn no_traffic(ingest: &Stage) -> String {
         format!(" ({})", why.join(", "))
     };
     format!(
-        "{} rows{why}, none of them inference traffic that can be replayed; record in front of a \
-         server that generates text",
+        "no inference traffic that can be replayed among {} rows{why}; record in front of a server \
+         that generates text",
         ingest.read
     )
 }
