@@ -147,7 +147,7 @@ fn verify_run(dir: &Path) -> Result<Findings, Error> {
 
 /// The summary that dispatches come to, as it is written.
 fn summary(dispatches: &[run::Dispatch]) -> serde_json::Value {
-    serde_json::to_value(latency::summarize_run(dispatches)).unwrap_or_default()
+    serde_json::to_value(latency::summarize(dispatches)).unwrap_or_default()
 }
 
 /// Carries out `truetape verify`.

@@ -158,16 +158,6 @@ pub fn summarize(dispatches: &[Dispatch]) -> Summary {
     summarize_with(dispatches, gaps.stats())
 }
 
-/// Summarizes dispatches as a run does: with gaps that were counted and not kept, so that the numbers
-/// of a run are those of its rows to the last digit.
-pub fn summarize_run(dispatches: &[Dispatch]) -> Summary {
-    let mut gaps = Gaps::default();
-    for dispatch in dispatches {
-        gaps.add(dispatch);
-    }
-    summarize_with(dispatches, gaps.stats())
-}
-
 /// The same of dispatches without their token events, whose gaps were counted before: a long run has
 /// too many of them for memory.
 pub fn summarize_with(dispatches: &[Dispatch], itl_ms: Stats) -> Summary {

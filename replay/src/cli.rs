@@ -289,12 +289,8 @@ pub enum Format {
 #[derive(Clone, Debug, Args)]
 pub struct ProbeArgs {
     /// Server to ask, as in `http://127.0.0.1:8000`.
-    #[arg(value_name = "URL", required_unless_present = "target")]
-    pub url: Option<String>,
-
-    /// The same.
-    #[arg(long, env = "TRUETAPE_TARGET", value_name = "URL", hide = true)]
-    pub target: Option<String>,
+    #[arg(value_name = "URL", env = "TRUETAPE_TARGET")]
+    pub target: String,
 
     /// Model to ask for; the first that the target lists by default.
     #[arg(long, env = "TRUETAPE_MODEL", value_name = "NAME")]
@@ -324,14 +320,6 @@ pub struct ProbeArgs {
     /// Variable that holds the target's API key.
     #[arg(long, env = "TRUETAPE_API_KEY_ENV", value_name = "NAME")]
     pub api_key_env: Option<String>,
-}
-
-impl ProbeArgs {
-    /// The server to ask.
-    pub fn target(&self) -> Result<&str, crate::error::Error> {
-        let target = self.url.as_deref().or(self.target.as_deref());
-        target.ok_or_else(|| crate::error::Error::config("URL", "missing"))
-    }
 }
 
 /// What a probe finds out.

@@ -7,7 +7,7 @@ use crate::load::Loaded;
 use crate::walk::Halt;
 use crate::{files, signals};
 use std::path::Path;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -20,17 +20,19 @@ pub struct Host {
     enough: CancellationToken,
 }
 
+/// A runtime with clocks and sockets.
+pub(crate) fn runtime(builder: &mut Builder) -> Result<Runtime, Error> {
+    builder.enable_all().build().map_err(|cause| Error::Host {
+        what: "the runtime".to_owned(),
+        cause,
+    })
+}
+
 impl Host {
     /// Starts threads, and listens for signals from now on.
     pub fn start() -> Result<Self, Error> {
         files::raise_limit();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|cause| Error::Host {
-                what: "the runtime".to_owned(),
-                cause,
-            })?;
+        let runtime = runtime(&mut Builder::new_multi_thread())?;
         let (halt, enough) = (Halt::default(), CancellationToken::new());
         let watching = {
             let _context = runtime.enter();

@@ -8,7 +8,7 @@ use crate::cli::{Format, ProbeArgs};
 use crate::client::{Client, Target};
 use crate::error::Error;
 use crate::probe_target::{self, Probed, Sample, Takes, question};
-use crate::{report, settings};
+use crate::{host, report, settings};
 use serde::Serialize;
 use truetape_schemas::blame::Answer;
 use truetape_schemas::report::Verdict;
@@ -66,13 +66,7 @@ pub struct Check {
 
 /// Probes a target, and prints what was found.
 pub fn run(args: ProbeArgs) -> Result<Answer, Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|cause| Error::Host {
-            what: "the runtime".to_owned(),
-            cause,
-        })?;
+    let runtime = host::runtime(&mut tokio::runtime::Builder::new_current_thread())?;
     let found = runtime.block_on(Box::pin(probe(&args)))?;
     report::print(&drawn(args.format, &found)?)?;
     Ok(report::answer(found.verdict, args.fail_on))
@@ -87,7 +81,7 @@ pub async fn probe(args: &ProbeArgs) -> Result<Found, Error> {
         headers.insert(PROBE_HEADER, value);
     }
     let trust = settings::trust(&args.connection)?;
-    let target = Target::resolve(args.target()?)?;
+    let target = Target::resolve(&args.target)?;
     let client = Client::open(target, &trust, args.connection.http.into())?;
     let probed = probe_target::identify(&client, &headers).await?;
     let model = args.model.as_ref().or(probed.engine.models.first());
@@ -130,7 +124,7 @@ fn found(args: &ProbeArgs, probed: Probed, path: &str, checks: Vec<Check>) -> Fo
         .filter(|check| args.require.iter().any(|name| name.name() == check.name));
     let verdict = required.map(|check| check.verdict).max();
     Found {
-        target: args.target().unwrap_or_default().to_owned(),
+        target: args.target.clone(),
         verdict: verdict.unwrap_or(Verdict::Unknown),
         engine: probed.engine,
         context_tokens: probed.context_tokens,

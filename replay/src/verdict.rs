@@ -57,7 +57,7 @@ pub fn run(
 
 /// What rows with all their token events come to.
 pub(crate) fn summary(rows: &[Dispatch]) -> serde_json::Value {
-    serde_json::to_value(latency::summarize_run(rows)).unwrap_or_default()
+    serde_json::to_value(latency::summarize(rows)).unwrap_or_default()
 }
 
 /// What each step of the rate came to, but for the gaps between token events, which are only known of

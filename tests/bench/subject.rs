@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use truetape_testkit::eval::said;
+use truetape_testkit::eval::{program, said};
 use truetape_testkit::process::Process;
 use truetape_testkit::tempdir::TempDir;
 
@@ -71,14 +71,7 @@ impl Kind {
         let Some((variable, name)) = self.variable() else {
             return Ok(PathBuf::new());
         };
-        if let Some(set) = std::env::var_os(variable) {
-            return Ok(PathBuf::from(set));
-        }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path)
-            .map(|directory| directory.join(name))
-            .find(|program| program.is_file())
-            .ok_or_else(|| format!("{name} is not on the path; set {variable}"))
+        program(name, variable)
     }
 
     /// What its program says it is.

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
-use truetape_testkit::eval::said;
+use truetape_testkit::eval::{done, program, said};
 
 /// Before the first arrival, for a bare thread to connect.
 const LEAD_NS: u64 = 200_000_000;
@@ -59,22 +59,7 @@ impl Kind {
             "TRUETAPE_BENCH_{}",
             self.name().replace('-', "_").to_ascii_uppercase()
         );
-        if let Some(path) = std::env::var_os(&variable) {
-            let path = PathBuf::from(path);
-            return if path.is_file() {
-                Ok(path)
-            } else {
-                Err(format!(
-                    "{variable} names {}, which is no file",
-                    path.display()
-                ))
-            };
-        }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path)
-            .map(|folder| folder.join(self.name()))
-            .find(|program| program.is_file())
-            .ok_or_else(|| format!("it is not on the path, and {variable} is not set"))
+        program(self.name(), &variable)
     }
 
     pub(crate) fn version(self, program: &Path) -> Option<String> {
@@ -159,11 +144,11 @@ impl Job<'_> {
             "name = \"bench\"\n[select]\nmethod = \"all\"\n[content]\nkind = \"synthetic\"\n";
         std::fs::write(&recipe, text).map_err(|cause| cause.to_string())?;
         let trace = trace.display().to_string();
-        finish(
+        done(
             self.command()
                 .args(["import", "mooncake", &trace, "--out", "capture"]),
         )?;
-        finish(self.command().args([
+        done(self.command().args([
             "compile",
             "capture",
             "--recipe",
@@ -195,7 +180,7 @@ impl Job<'_> {
         if let Some(most) = self.in_flight {
             replay.args(["--max-in-flight", &most.to_string()]);
         }
-        finish(&mut replay)?;
+        done(&mut replay)?;
         let run =
             std::fs::read(self.folder.join("run/run.json")).map_err(|cause| cause.to_string())?;
         let run: Value = serde_json::from_slice(&run).map_err(|cause| cause.to_string())?;
@@ -226,7 +211,7 @@ impl Job<'_> {
         };
         copy().map_err(|cause| format!("its tokenizer: {cause}"))?;
         let (trace, url) = (trace.display().to_string(), self.url());
-        finish(self.command().env("HF_HOME", self.folder).args([
+        done(self.command().env("HF_HOME", self.folder).args([
             "profile",
             "--model",
             "bench",
@@ -253,7 +238,7 @@ impl Job<'_> {
     fn vllm(&self, trace: &Path) -> Result<Claim, String> {
         let (trace, url, tokenizer) = (trace.display().to_string(), self.url(), self.tokenizer());
         let count = self.schedule.due_ms.len().to_string();
-        finish(self.command().args([
+        done(self.command().args([
             "bench",
             "serve",
             "--backend",
@@ -296,7 +281,7 @@ impl Job<'_> {
         std::fs::write(&seconds, lines).map_err(|cause| cause.to_string())?;
         let (url, tokenizer) = (self.url(), self.tokenizer());
         let data = format!("kind=trace_synthetic,path={}", seconds.display());
-        finish(self.command().args([
+        done(self.command().args([
             "benchmark",
             "run",
             "--target",
@@ -346,30 +331,9 @@ impl Job<'_> {
         );
         std::fs::write(self.folder.join("config.yml"), config)
             .map_err(|cause| cause.to_string())?;
-        finish(self.command().args(["--config_file", "config.yml"]))?;
+        done(self.command().args(["--config_file", "config.yml"]))?;
         Ok(Claim::default())
     }
-}
-
-/// Runs a command; what it said last is why it failed.
-fn finish(command: &mut Command) -> Result<(), String> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|cause| cause.to_string())?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    let mut lines: Vec<&str> = said
-        .lines()
-        .rev()
-        .filter(|line| !line.trim().is_empty())
-        .take(12)
-        .collect();
-    lines.reverse();
-    Err(format!("{}: {}", output.status, lines.join("\n")))
 }
 
 /// Sleeps to each instant and writes a request that was made beforehand; other threads read.

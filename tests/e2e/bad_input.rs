@@ -5,10 +5,8 @@ use crate::support::{recipe, truetape};
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use truetape_schemas::capture::footer::Footer;
 use truetape_schemas::capture::{Exchange, Header, LengthSource, Outcome};
 use truetape_schemas::file::{FORMAT_KEY, Writer};
-use truetape_schemas::ledger::Ledger;
 use truetape_schemas::set::manifest::Manifest;
 use truetape_schemas::set::store;
 use truetape_testkit::capture;
@@ -62,17 +60,7 @@ fn talk(name: &str) -> Vec<Exchange> {
 
 /// Writes a capture of one segment, with a ledger that fits.
 fn write(dir: &Path, rows: &[Exchange]) {
-    let n = rows.len() as u64;
-    let ledger = Ledger {
-        offered: n,
-        recorded: n,
-        ..Ledger::default()
-    };
-    let footer = Footer {
-        ledger: Some(ledger),
-        ..Footer::default()
-    };
-    capture::write(dir, rows, &footer);
+    capture::write(dir, rows, &capture::whole(rows.len()));
 }
 
 /// Somewhere with a recipe that takes everything.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use truetape_testkit::client;
+use truetape_testkit::eval::done;
 
 /// An engine's first start compiles its packages.
 const READY_WITHIN: Duration = Duration::from_secs(400);
@@ -239,23 +240,6 @@ fn environment(kind: Kind, python: &Path, venv: &Path) -> Result<PathBuf, String
     }
     std::fs::write(whole, "").map_err(|cause| cause.to_string())?;
     Ok(venv.to_owned())
-}
-
-/// Runs a command to its end; what it said last is why it failed.
-pub(crate) fn done(command: &mut Command) -> Result<String, String> {
-    let shown = format!("{command:?}");
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|cause| format!("{shown}: {cause}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    let mut lines: Vec<&str> = said.lines().rev().take(15).collect();
-    lines.reverse();
-    Err(format!("{shown}: {}\n{}", output.status, lines.join("\n")))
 }
 
 /// An engine that runs; it ends when dropped.

@@ -1,11 +1,12 @@
 //! One engine's way through the product.
 
-use crate::engine::{Installed, Kind, MODEL, Serving, done};
+use crate::engine::{Installed, Kind, MODEL, Serving};
 use crate::traffic;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use truetape_testkit::eval::done;
 use truetape_testkit::process::Process;
 
 /// Points of the prompt by which cached tokens may differ from what is expected.

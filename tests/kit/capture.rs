@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use truetape_schemas::capture::footer::Footer;
 use truetape_schemas::capture::{Exchange, SEGMENT_SUFFIX};
 use truetape_schemas::file::Reader;
+use truetape_schemas::ledger::Ledger;
 
 /// How often a directory is looked at again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -73,6 +74,19 @@ pub fn await_rows(dir: &Path, count: usize, within: Duration) -> Vec<Exchange> {
             rows.len()
         );
         std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// The footer of so many rows, all of which were recorded.
+pub fn whole(rows: usize) -> Footer {
+    let ledger = Ledger {
+        offered: rows as u64,
+        recorded: rows as u64,
+        ..Ledger::default()
+    };
+    Footer {
+        ledger: Some(ledger),
+        ..Footer::default()
     }
 }
 

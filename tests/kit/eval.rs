@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A table; the first column names things, the others hold figures.
 #[derive(Clone, Debug)]
@@ -99,6 +99,42 @@ impl Eval {
             "commit": said("git", &["-C", &root.to_string_lossy(), "describe", "--always", "--dirty"]),
         })
     }
+}
+
+/// A program: named by a variable, or found on the path.
+pub fn program(name: &str, variable: &str) -> Result<PathBuf, String> {
+    if let Some(path) = std::env::var_os(variable) {
+        return Ok(PathBuf::from(path));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|program| program.is_file())
+        .ok_or_else(|| format!("{name} is not on the path; set {variable}"))
+}
+
+/// Lines that a command that failed is quoted with.
+const LINES_QUOTED: usize = 15;
+
+/// Runs a command to its end, however long that takes: what it printed, or what it said last.
+pub fn done(command: &mut Command) -> Result<String, String> {
+    let shown = format!("{command:?}");
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|cause| format!("{shown}: {cause}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let lines: Vec<&str> = said
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let last = lines.len().saturating_sub(LINES_QUOTED);
+    let last = lines.get(last..).unwrap_or_default().join("\n");
+    Err(format!("{shown}: {}\n{last}", output.status))
 }
 
 /// The first line that a program says about itself.

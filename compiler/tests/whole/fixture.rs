@@ -7,10 +7,8 @@ use truetape_compiler::import::format::TraceFormat;
 use truetape_compiler::import::{ImportOptions, Imported, import};
 use truetape_compiler::recipe::Recipe;
 use truetape_fidelity::tokens::{count, render_chat};
-use truetape_schemas::capture::footer::Footer;
 use truetape_schemas::capture::{Exchange, LengthSource, Outcome};
 use truetape_schemas::file::{Reader, Writer};
-use truetape_schemas::ledger::Ledger;
 use truetape_schemas::set::{Content, Turn, store};
 
 /// A conversation to be held.
@@ -90,16 +88,7 @@ pub(crate) fn write(path: &Path, rows: &[Exchange]) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut writer = Writer::<Exchange>::create(path).unwrap();
     writer.write(rows).unwrap();
-    let n = rows.len() as u64;
-    let ledger = Ledger {
-        offered: n,
-        recorded: n,
-        ..Ledger::default()
-    };
-    let footer = Footer {
-        ledger: Some(ledger),
-        ..Footer::default()
-    };
+    let footer = truetape_testkit::capture::whole(rows.len());
     writer.finish(&footer.to_pairs()).unwrap();
 }
 

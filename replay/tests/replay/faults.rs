@@ -26,7 +26,7 @@ fn adds_up(replayed: &Replayed, case: &str) {
     assert_eq!(requests["due"], account.due, "{case}");
     assert_eq!(requests["sent"], account.sent, "{case}");
     assert_eq!(requests["answered"], account.answered, "{case}");
-    let summary = truetape_fidelity::latency::summarize_run(&rows);
+    let summary = truetape_fidelity::latency::summarize(&rows);
     assert_eq!(
         run.summary,
         serde_json::to_value(summary).unwrap(),

@@ -21,7 +21,7 @@ async fn counters_are_read_before_during_and_after() {
     assert_eq!(counters.running_peak, Some(2.0));
     assert_eq!(counters.kv_usage_peak, Some(0.25));
     assert_eq!(counters.preemptions, None);
-    let summary = truetape_fidelity::latency::summarize_run(&replayed.rows());
+    let summary = truetape_fidelity::latency::summarize(&replayed.rows());
     let written = replayed.run().summary;
     assert_eq!(written, serde_json::to_value(summary).unwrap());
     let samples = metrics::samples(&replayed.out()).unwrap();
