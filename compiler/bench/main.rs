@@ -144,7 +144,9 @@ fn scaled(args: &Args, dir: &Path) -> (Table, Vec<Value>) {
             if step == "generate" && cost.turns == 0 {
                 continue;
             }
-            table.row(row(title, *turns, &cost));
+            let cells = row(title, *turns, &cost);
+            eprintln!("  {}", cells.join(" | "));
+            table.row(cells);
             figures.push(json!({"step": step, "of_turns": turns, "cost": cost}));
         }
     }

@@ -24,6 +24,10 @@ pub enum ImportFormat {
     Lmcache,
     /// LiteLLM's logs: bodies of chats, with usage.
     Litellm,
+    /// Azure's inference traces, CSV: instants in UTC, lengths.
+    Azure,
+    /// BurstGPT, CSV: seconds, lengths, models, session ids of conversations.
+    Burstgpt,
 }
 
 /// Turns a public trace into a capture.

@@ -4,8 +4,8 @@
 //! used is reported with its line number and counted: nothing is reshaped in silence.
 //!
 //! Read in this order: [`format`](mod@format) (units and block sizes), [`line`](mod@line) (one
-//! line), [`spoken`] (lines that hold text), [`scan`] (all lines, before anything is written), [`write`](mod@write) (segments,
-//! in a directory [`aside`]).
+//! line), [`spoken`] (lines that hold text), [`table`] (lines of a table), [`scan`] (all lines,
+//! before anything is written), [`write`] (segments, in a directory [`aside`]).
 
 use crate::cli::{ImportArgs, ImportFormat};
 use crate::error::Error;
@@ -22,6 +22,7 @@ pub mod format;
 pub mod line;
 pub mod scan;
 pub mod spoken;
+mod table;
 pub mod write;
 
 /// Lines that cannot be used, named on stderr at most; the others are counted.
@@ -103,6 +104,8 @@ pub fn run(args: ImportArgs) -> Result<Answer, Error> {
         ImportFormat::Bailian => TraceFormat::Bailian,
         ImportFormat::Lmcache => TraceFormat::Lmcache,
         ImportFormat::Litellm => TraceFormat::Litellm,
+        ImportFormat::Azure => TraceFormat::Azure,
+        ImportFormat::Burstgpt => TraceFormat::Burstgpt,
         ImportFormat::Auto => format::detect(&args.files)?,
     };
     let start_us = parse_utc(&args.start_at).ok_or_else(|| {

@@ -119,6 +119,7 @@ pub struct Exchange {
 
     pub arrival: i64,
     pub arrival_mono_us: i64,
+    pub arrival_rest_ns: Option<i32>,
     pub request_end_us: Option<i64>,
     pub response_head_us: Option<i64>,
     pub first_byte_us: Option<i64>,

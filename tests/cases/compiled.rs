@@ -4,7 +4,7 @@ use crate::proxied::TRUETAPE;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use truetape_schemas::set::{Content, Turn, store};
-use truetape_testkit::process::{Ended, run};
+use truetape_testkit::process::{Ended, run, run_with};
 
 /// Takes everything, with its own words.
 pub(crate) const RECIPE_ALL: &str = r#"
@@ -103,11 +103,21 @@ fn read(dir: &Path) -> Result<Set, String> {
 
 /// Imports trace files.
 pub(crate) fn import(format: &str, files: &[PathBuf], out: &Path, more: &[&str]) -> Ended {
+    truetape(import_args(format, files, out, more))
+}
+
+/// Imports trace files on a machine that stands in a zone.
+pub(crate) fn import_in(format: &str, files: &[PathBuf], out: &Path, zone: &str) -> Ended {
+    let args = import_args(format, files, out, &[]);
+    run_with(TRUETAPE.as_ref(), args, &[("TZ", zone)])
+}
+
+fn import_args(format: &str, files: &[PathBuf], out: &Path, more: &[&str]) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["import".into(), format.into()];
     args.extend(files.iter().map(|file| file.clone().into_os_string()));
     args.extend(["--out".into(), out.as_os_str().to_owned()]);
     args.extend(more.iter().map(OsString::from));
-    truetape(args)
+    args
 }
 
 /// Writes a file whose folder may not be there yet.

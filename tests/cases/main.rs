@@ -35,6 +35,7 @@ mod run_schedule;
 mod run_script;
 mod run_set;
 mod run_stream;
+mod run_table;
 mod run_trace;
 mod server;
 mod spacing;

@@ -5,6 +5,7 @@ use crate::case::Case;
 use crate::check::Seen;
 use crate::compiled::{self, import};
 use crate::replays::{self, Options};
+use crate::run_table;
 use crate::server::{self, Target};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,10 +20,7 @@ use truetape_testkit::tempdir::TempDir;
 const NAMED: &[&str] = &["mooncake", "bailian"];
 
 /// Endings of formats that cannot be imported yet.
-const CANNOT: &[(&str, &str)] = &[
-    (".gor", "GoReplay files are not imported yet"),
-    (".csv", "CSV traces are not imported yet"),
-];
+const CANNOT: &[(&str, &str)] = &[(".gor", "GoReplay files are not imported yet")];
 
 /// Runs the case.
 pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
@@ -31,6 +29,10 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
     }
     let mut all = Vec::new();
     for (stem, file) in case.traces() {
+        if file.ends_with(".csv") {
+            all.push(run_table::run(case, &file)?);
+            continue;
+        }
         if let Some((_, why)) = CANNOT.iter().find(|(ending, _)| file.ends_with(ending)) {
             return Err(Stop::CannotYet((*why).to_owned()));
         }

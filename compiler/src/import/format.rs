@@ -1,5 +1,6 @@
 //! The formats that can be imported: their units, their block sizes, how to tell them apart.
 
+use super::table;
 use crate::error::Error;
 use serde_json::{Map, Value};
 use std::io::BufRead as _;
@@ -16,6 +17,10 @@ pub enum TraceFormat {
     Lmcache,
     /// JSONL of LiteLLM's logs: bodies of chats, with usage.
     Litellm,
+    /// CSV of Azure's inference traces: instants and lengths.
+    Azure,
+    /// CSV of BurstGPT: seconds, lengths, models, sessions of conversations.
+    Burstgpt,
 }
 
 /// Lines that are looked at to tell a format.
@@ -29,6 +34,8 @@ impl TraceFormat {
             Self::Bailian => "bailian",
             Self::Lmcache => "lmcache",
             Self::Litellm => "litellm",
+            Self::Azure => "azure",
+            Self::Burstgpt => "burstgpt",
         }
     }
 
@@ -39,6 +46,8 @@ impl TraceFormat {
             Self::Bailian => "seconds",
             Self::Lmcache => "microseconds",
             Self::Litellm => "instants or seconds",
+            Self::Azure => "instants in UTC, in steps of 100 ns",
+            Self::Burstgpt => "seconds",
         }
     }
 
@@ -46,8 +55,8 @@ impl TraceFormat {
     pub fn unit_us(self) -> i64 {
         match self {
             Self::Mooncake => 1_000,
-            Self::Bailian | Self::Litellm => 1_000_000,
-            Self::Lmcache => 1,
+            Self::Bailian | Self::Litellm | Self::Burstgpt => 1_000_000,
+            Self::Lmcache | Self::Azure => 1,
         }
     }
 
@@ -55,8 +64,8 @@ impl TraceFormat {
     pub fn block_tokens(self) -> u32 {
         match self {
             Self::Mooncake => 512,
-            // Text has no blocks yet.
-            Self::Bailian | Self::Lmcache | Self::Litellm => 16,
+            // Text has no blocks yet, and lengths alone have none.
+            Self::Bailian | Self::Lmcache | Self::Litellm | Self::Azure | Self::Burstgpt => 16,
         }
     }
 
@@ -94,6 +103,8 @@ impl TraceFormat {
                 "request",
                 "response",
             ],
+            // Columns are named in `table`.
+            Self::Azure | Self::Burstgpt => &[],
         }
     }
 
@@ -120,6 +131,16 @@ impl TraceFormat {
                 "when tokens came, and when answers ended unless a line has endTime",
                 "answers that were printed and not written as JSON",
                 inferred,
+            ],
+            Self::Azure => &[
+                ends,
+                outcomes,
+                "text, models, sampling parameters, sessions, prefix sharing",
+            ],
+            Self::Burstgpt => &[
+                ends,
+                "text, sampling parameters, prefix sharing",
+                "sessions of lines without a session id: each is one turn",
             ],
         };
         losses.iter().map(|loss| (*loss).to_owned()).collect()
@@ -148,9 +169,13 @@ pub fn detect(files: &[PathBuf]) -> Result<TraceFormat, Error> {
 fn detect_file(path: &Path) -> Result<TraceFormat, Error> {
     let file = std::fs::File::open(path).map_err(|cause| Error::io(path, cause))?;
     let lines = std::io::BufReader::new(file).lines().take(DETECT_LINES);
+    let lines: Vec<String> = lines.map_while(Result::ok).collect();
+    if let Some(format) = lines.first().and_then(|line| table::told_by(line)) {
+        return Ok(format);
+    }
     let rows: Vec<Map<String, Value>> = lines
-        .map_while(Result::ok)
-        .filter_map(|line| serde_json::from_str(&line).ok())
+        .iter()
+        .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
     let has = |keys: &[&str]| {
         let all = |row: &Map<String, Value>| keys.iter().all(|key| row.contains_key(*key));

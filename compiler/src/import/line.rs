@@ -2,6 +2,7 @@
 
 use super::format::TraceFormat;
 use super::spoken::{self, Spoken};
+use super::table;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -10,6 +11,8 @@ use std::collections::BTreeSet;
 pub struct TraceRow {
     /// Its timestamp, in microseconds.
     pub timestamp_us: i64,
+    /// What that leaves out, in nanoseconds, where the format is finer.
+    pub timestamp_rest_ns: Option<i32>,
     /// `input_length`, from its own field: it includes the history.
     pub input_tokens: Option<i64>,
     /// `output_length`.
@@ -20,6 +23,10 @@ pub struct TraceRow {
     pub session_id: Option<String>,
     /// `chat_id` and, unless it is -1, `parent_chat_id`.
     pub chat: Option<(i64, Option<i64>)>,
+    /// The model, where a format without text names it.
+    pub model: Option<String>,
+    /// Whether the line says that the request failed.
+    pub failed: bool,
     /// What was asked and answered, where the format holds text.
     pub spoken: Option<Box<Spoken>>,
     /// Keys that are not carried over.
@@ -44,6 +51,9 @@ pub(super) fn unusable<T>(reason: &'static str, problem: impl Into<String>) -> R
 
 /// Reads one line.
 pub fn read(format: TraceFormat, line: &[u8], block_tokens: u32) -> Result<TraceRow, Unusable> {
+    if let Some(layouts) = table::layouts(format) {
+        return table::read(layouts, format, line);
+    }
     let object: Map<String, Value> = match serde_json::from_slice(line) {
         Ok(object) => object,
         Err(cause) => return unusable("not_json", format!("not a JSON object: {cause}")),
@@ -54,11 +64,14 @@ pub fn read(format: TraceFormat, line: &[u8], block_tokens: u32) -> Result<Trace
         .cloned()
         .collect();
     match format {
-        TraceFormat::Mooncake | TraceFormat::Bailian => {}
         TraceFormat::Lmcache | TraceFormat::Litellm => {
             let row = spoken::read(format, &object)?;
             return Ok(TraceRow { other_keys, ..row });
         }
+        TraceFormat::Mooncake
+        | TraceFormat::Bailian
+        | TraceFormat::Azure
+        | TraceFormat::Burstgpt => {}
     }
     let input_tokens = count(&object, "input_length")?;
     let row = TraceRow {
@@ -71,8 +84,8 @@ pub fn read(format: TraceFormat, line: &[u8], block_tokens: u32) -> Result<Trace
             TraceFormat::Bailian => Some(chat(&object)?),
             _ => None,
         },
-        spoken: None,
         other_keys,
+        ..TraceRow::default()
     };
     check_blocks(&row, block_tokens)?;
     Ok(row)
@@ -92,6 +105,11 @@ pub(super) fn timestamp_us(
     let Some(value) = object.get(key) else {
         return missing(format!("no {key}"));
     };
+    number_us(value, key, unit_us)
+}
+
+/// A number of units as microseconds.
+pub(super) fn number_us(value: &Value, key: &str, unit_us: i64) -> Result<i64, Unusable> {
     // Integers stay integers: a double would blur microseconds after 285 years only, but exact
     // is cheap.
     if let Some(units) = value.as_i64() {
@@ -122,15 +140,20 @@ const LENGTH_MAX: i64 = 1 << 31;
 pub(super) fn count(object: &Map<String, Value>, key: &str) -> Result<Option<i64>, Unusable> {
     match object.get(key) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => match value.as_i64() {
-            Some(n) if n > LENGTH_MAX => unusable(
-                "out_of_range",
-                format!("{key} {n}, wanted {LENGTH_MAX} or less"),
-            ),
-            Some(n) if n >= 0 => Ok(Some(n)),
-            Some(n) => unusable("negative", format!("{key} {n}, wanted 0 or more")),
-            None => unusable("not_a_number", format!("{key} {value}, wanted an integer")),
-        },
+        Some(value) => length(value, key).map(Some),
+    }
+}
+
+/// A length in tokens.
+pub(super) fn length(value: &Value, key: &str) -> Result<i64, Unusable> {
+    match value.as_i64() {
+        Some(n) if n > LENGTH_MAX => unusable(
+            "out_of_range",
+            format!("{key} {n}, wanted {LENGTH_MAX} or less"),
+        ),
+        Some(n) if n >= 0 => Ok(n),
+        Some(n) => unusable("negative", format!("{key} {n}, wanted 0 or more")),
+        None => unusable("not_a_number", format!("{key} {value}, wanted an integer")),
     }
 }
 

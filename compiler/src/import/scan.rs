@@ -3,6 +3,7 @@
 
 use super::format::TraceFormat;
 use super::line::{TraceRow, Unusable, read};
+use super::table;
 use crate::error::Error;
 use crate::talk::Progress;
 use std::collections::BTreeSet;
@@ -67,7 +68,7 @@ impl Scan {
         digester.add(format.name().as_bytes());
         digester.add(&block_tokens.to_le_bytes());
         for file in files {
-            each_line(file, |number, line| {
+            each_row(format, file, |number, line| {
                 digester.add(line);
                 match read(format, line, block_tokens) {
                     Ok(row) => scan.take(row, &mut timestamps_us),
@@ -108,11 +109,21 @@ fn step_us(mut timestamps_us: Vec<i64>) -> Option<i64> {
     (step > FINE_STEP_US).then_some(step)
 }
 
-/// Calls `f` for every line that is not blank, with its number from 1.
-pub(crate) fn each_line(
+/// Calls `f` for every line that is a row: not blank, and not the header that a table must have.
+pub(super) fn each_row(
+    format: TraceFormat,
     path: &Path,
     mut f: impl FnMut(u64, &[u8]) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    let mut header = table::layouts(format);
+    each_line(path, |number, line| match header.take() {
+        Some(layouts) => table::check_header(layouts, path, line),
+        None => f(number, line),
+    })
+}
+
+/// Calls `f` for every line that is not blank, with its number from 1.
+fn each_line(path: &Path, mut f: impl FnMut(u64, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
     let file = std::fs::File::open(path).map_err(|cause| Error::io(path, cause))?;
     let mut reader = std::io::BufReader::with_capacity(1 << 16, file);
     let mut progress = Progress::new();

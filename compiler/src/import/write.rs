@@ -3,7 +3,7 @@
 use super::aside::Aside;
 use super::format::TraceFormat;
 use super::line::{self, TraceRow};
-use super::scan::{Scan, each_line};
+use super::scan::{Scan, each_row};
 use super::{ImportOptions, Imported};
 use crate::error::Error;
 use std::collections::HashMap;
@@ -62,7 +62,7 @@ fn capture_in_segments(
         rows: 0,
     };
     for file in &options.files {
-        each_line(file, |_, bytes| {
+        each_row(options.format, file, |_, bytes| {
             match line::read(options.format, bytes, block_tokens) {
                 Ok(row) => segments.record(maker.exchange(row, bytes)),
                 Err(bad) => segments.exclude(bad.reason),
@@ -154,8 +154,10 @@ impl RowMaker<'_> {
             conn_seq: i32::try_from(index).unwrap_or(i32::MAX),
             arrival: self.options.start_us.saturating_add(row.timestamp_us),
             arrival_mono_us: row.timestamp_us,
+            arrival_rest_ns: row.timestamp_rest_ns,
             method: "POST".to_owned(),
             dialect: "trace".to_owned(),
+            model: row.model,
             input_tokens: row.input_tokens,
             input_tokens_source: LengthSource::Usage,
             output_tokens: row.output_tokens,
@@ -169,7 +171,11 @@ impl RowMaker<'_> {
             session_rule,
             response_id: chat.map(|(id, _)| format!("chat-{id}")),
             previous_response_id: chat.and_then(|(_, parent)| Some(format!("chat-{}", parent?))),
-            outcome: Outcome::Complete,
+            outcome: if row.failed {
+                Outcome::Error
+            } else {
+                Outcome::Complete
+            },
             parse_status: ParseStatus::NotApplicable,
             ..Exchange::default()
         };

@@ -95,6 +95,7 @@ fn identity(to: &mut impl Columns) -> Option<()> {
 fn times(to: &mut impl Columns) -> Option<()> {
     to.instant(at!(arrival))?;
     to.required_number::<Int64Type>(at!(arrival_mono_us))?;
+    to.number::<Int32Type>(at!(arrival_rest_ns))?;
     to.number::<Int64Type>(at!(request_end_us))?;
     to.number::<Int64Type>(at!(response_head_us))?;
     to.number::<Int64Type>(at!(first_byte_us))?;

@@ -53,6 +53,11 @@ pub const COLUMNS: &[Column] = &[
         "the same on the recorder's monotonic clock, since its epoch; the order of truth within one recorder process",
     ),
     o(
+        "arrival_rest_ns",
+        Kind::Int32,
+        "what `arrival` leaves out, 0 to 999 nanoseconds; NULL where the source's clock is no finer than a microsecond",
+    ),
+    o(
         "request_end_us",
         Kind::Int64,
         "request fully sent upstream; TTFT and E2EL count from here (D2)",
