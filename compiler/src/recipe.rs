@@ -165,6 +165,27 @@ pub const BLOCK_TOKENS_DEFAULT: u32 = 16;
 pub struct Content {
     /// Where the text comes from.
     pub kind: ContentKind,
+    /// How a prompt that is made up from lengths and block ids is sent.
+    #[serde(skip_serializing_if = "PromptForm::is_default")]
+    pub prompt: PromptForm,
+}
+
+/// How a prompt that is made up from lengths and block ids is sent. Prompts with text keep their
+/// own form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptForm {
+    /// As one text.
+    #[default]
+    Completions,
+    /// As the one message of a chat; its length includes what the chat template adds.
+    Chat,
+}
+
+impl PromptForm {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Where the text of prompts comes from.
@@ -223,6 +244,12 @@ impl Recipe {
     pub fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         self.tokens.check()?;
+        if self.content.prompt == PromptForm::Chat && !self.tokens.is_file() {
+            return Err(
+                "content.prompt: `chat` goes with a tokens.tokenizer that is a file only"
+                    .to_owned(),
+            );
+        }
         if let Some(control) = &self.control {
             control.check()?;
         }
@@ -316,6 +343,7 @@ mod tests {
                 "select.window.",
             ),
             ("[content]\nkind = \"real\"", "synthetic"),
+            ("[content]\nprompt = \"chat\"", "that is a file only"),
             (
                 "[control]\nlengths = \"fixed\"\narrivals = \"poisson\"\narrival_cv = 2.0",
                 "goes with arrivals",

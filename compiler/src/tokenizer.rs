@@ -5,7 +5,7 @@
 //! opened, and where the two differ, or it cannot read the file, the reference is used.
 //!
 //! Read in this order: [`files`] (what lies where), [`encoder`] (text to token ids and back),
-//! [`template`] (a chat to text).
+//! [`template`] (a chat to text), [`stock`] (words of one token each).
 
 use crate::compile::chat_of;
 use crate::error::Error;
@@ -19,6 +19,7 @@ use truetape_schemas::wire::Dialect;
 
 mod encoder;
 mod files;
+pub mod stock;
 mod template;
 
 /// A vocabulary, and how chats are put into words for it.

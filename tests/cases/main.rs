@@ -36,6 +36,7 @@ mod run_script;
 mod run_set;
 mod run_stream;
 mod run_table;
+mod run_targets;
 mod run_trace;
 mod server;
 mod spacing;
@@ -294,7 +295,7 @@ fn run_kind(case: &Case, kind: Kind) -> Result<Vec<Seen>, Stop> {
         Kind::Set => run_set::run_set(case)?,
         Kind::Tokens => run_set::run_tokens(case)?,
         Kind::Values => run_set::run_values(case)?,
-        Kind::Targets => run_set::run_targets(case)?,
+        Kind::Targets => run_targets::run(case)?,
         Kind::Schedule => run_schedule::run_schedule(case)?,
         Kind::Session => run_replay::run_session(case)?,
         Kind::Results => results::run(case)?,

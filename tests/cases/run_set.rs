@@ -326,14 +326,3 @@ print(" ".join(asked) or "nobody")
         }
     }
 }
-
-/// `targets.json`: prompts of exact lengths under a tokenizer that merges and adds tokens.
-pub(crate) fn run_targets(case: &Case) -> Result<Vec<Seen>, Stop> {
-    let targets = case.json("targets.json")?;
-    if targets.get("adds_bos").and_then(Value::as_u64) != Some(0) {
-        return Err(Stop::CannotYet(
-            "synthesis under a real tokenizer".to_owned(),
-        ));
-    }
-    Err(Stop::CannotYet("prompts from a list of lengths".to_owned()))
-}

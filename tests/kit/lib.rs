@@ -9,11 +9,12 @@
 //! 5. [`process`]: one of our binaries, awaited by its log and killed on drop;
 //! 6. [`capture`]: the rows a directory holds; [`s3`]: an object store that fails when told to;
 //! 7. [`trace`]: seeded traffic whose sessions, lengths and sharing are known;
-//! 8. [`shared`]: public traces and cases beside the repository;
-//! 9. [`tempdir`]: scratch folders that stay when asked;
-//! 10. [`eval`]: tables and figures of what was measured, with the machine;
-//! 11. [`talk`]: exchanges as scripts, played by raw clients and servers of HTTP/1.1 and HTTP/2;
-//! 12. [`timed2`]: one exchange over HTTP/2, with the time of every frame.
+//! 8. [`tokenizer`]: a made-up tokenizer, and what a server with it would count;
+//! 9. [`shared`]: public traces and cases beside the repository;
+//! 10. [`tempdir`]: scratch folders that stay when asked;
+//! 11. [`eval`]: tables and figures of what was measured, with the machine;
+//! 12. [`talk`]: exchanges as scripts, played by raw clients and servers of HTTP/1.1 and HTTP/2;
+//! 13. [`timed2`]: one exchange over HTTP/2, with the time of every frame.
 //!
 //! Everything binds port 0, awaits events with a deadline, and knows no network beyond loopback.
 #![expect(
@@ -34,5 +35,6 @@ pub mod talk;
 pub mod tempdir;
 pub mod timed2;
 pub mod tls;
+pub mod tokenizer;
 pub mod trace;
 pub mod upstream;

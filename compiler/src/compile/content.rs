@@ -2,17 +2,19 @@
 //!
 //! `verbatim` keeps the messages that production sent. `synthetic` makes new text of the same
 //! lengths with the same sharing. `lengths` makes none. Read in this order: [`parts`] (content by
-//! its name), [`trace`] (prompts from block ids), [`text`] (prompts from bodies), [`synthetic`]
-//! and [`scrub`] (new words for old).
+//! its name), [`exact`] (words that a tokenizer counts), [`trace`] (prompts from block ids), [`text`]
+//! (prompts from bodies), [`synthetic`] and [`scrub`] (new words for old).
 
 use super::arrange::Arranged;
 use super::ingest::Ingested;
 use super::tokenize::Tokenized;
 use crate::error::Error;
 use crate::recipe::{ContentKind, Recipe};
+use exact::Exact;
 use parts::{Named, Parts, Prompts};
 use std::collections::BTreeMap;
 
+mod exact;
 pub(crate) mod parts;
 mod rebuild;
 mod scrub;
@@ -63,19 +65,32 @@ pub(crate) fn make(
     recipe: &Recipe,
     threads: usize,
 ) -> Result<Made, Error> {
-    let mut parts = Parts::default();
     let mut prompts = Prompts::none_of(arranged.turns.len());
     let mut notes = Notes::default();
     let kind = recipe.content.kind;
+    let vocabulary = tokenized.vocabulary.as_ref();
+    let vocabulary = vocabulary.filter(|_| kind == ContentKind::Synthetic);
+    let (exact, why_not) = match vocabulary.map(Exact::of).transpose() {
+        Ok(exact) => (exact, None),
+        Err(why) => (None, Some(why)),
+    };
+    let mut parts = Parts::new(exact.as_ref().map(|exact| exact.stock().clone()));
     if kind != ContentKind::Verbatim {
         // They are text that production sent, and made-up answers do not meet them.
         arranged.turns.iter_mut().for_each(|turn| turn.stop = None);
     }
     if kind != ContentKind::Lengths {
-        let maker = text::Maker::new(ingested, tokenized, recipe);
+        let maker = text::Maker::new(ingested, exact.as_ref(), tokenized, recipe);
         maker.fill(arranged, &mut parts, &mut prompts, &mut notes, threads)?;
     }
-    trace::fill(arranged, recipe, &mut parts, &mut prompts, &mut notes);
+    trace::fill(
+        arranged,
+        recipe,
+        exact.as_ref(),
+        &mut parts,
+        &mut prompts,
+        &mut notes,
+    )?;
     if kind == ContentKind::Verbatim && parts.is_empty() {
         return Err(Error::config(
             "recipe",
@@ -84,7 +99,9 @@ pub(crate) fn make(
         ));
     }
     let mut findings = notes.findings();
-    if kind == ContentKind::Synthetic && !tokenized.exact && tokenized.tokenizer.name != "trace" {
+    findings.extend(why_not);
+    let by_bytes = exact.is_none() && !tokenized.exact && tokenized.tokenizer.name != "trace";
+    if kind == ContentKind::Synthetic && by_bytes {
         findings.push(
             "synthetic text keeps the bytes of the original, not its tokens: the target will count \
              other lengths than production did"

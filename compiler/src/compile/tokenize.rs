@@ -38,6 +38,8 @@ pub(crate) struct Tokenized {
     pub(crate) exact: bool,
     /// Tokens in a block; none when no row has blocks.
     pub(crate) block_tokens: Option<u32>,
+    /// The vocabulary that the recipe names.
+    pub(crate) vocabulary: Option<Vocabulary>,
     /// The account of this stage.
     pub(crate) stage: Stage,
     /// Things a user should know.
@@ -55,7 +57,8 @@ pub(crate) fn tokenize(
     mark(rows, &mut account);
     let traced = traced_block_tokens(rows)?;
     if rows.iter().all(|row| row.text.is_none()) {
-        return Ok(of_traces(traced, account.close(rows.len())));
+        let vocabulary = Vocabulary::of(&recipe.tokens)?;
+        return Ok(of_traces(vocabulary, traced, account.close(rows.len())));
     }
     let mut findings = findings_about(rows);
     let vocabulary = Vocabulary::of(&recipe.tokens)?;
@@ -97,19 +100,23 @@ pub(crate) fn tokenize(
         tokenizer,
         exact,
         block_tokens: Some(block_tokens),
+        vocabulary,
         stage: account.close(ingested.rows.len()),
         findings,
     })
 }
 
-fn of_traces(block_tokens: Option<u32>, stage: Stage) -> Tokenized {
+/// Traces bring their lengths; a vocabulary is for the words that are made up for them.
+fn of_traces(vocabulary: Option<Vocabulary>, block_tokens: Option<u32>, stage: Stage) -> Tokenized {
+    let described = vocabulary.as_ref().map(Vocabulary::described);
     Tokenized {
         tokenizer: Tokenizer {
             name: "trace".to_owned(),
-            ..Tokenizer::default()
+            ..described.unwrap_or_default()
         },
         exact: false,
         block_tokens,
+        vocabulary,
         stage,
         findings: Vec::new(),
     }

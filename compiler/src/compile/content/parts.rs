@@ -6,6 +6,8 @@
 
 use crate::error::Error;
 use crate::parallel;
+use crate::tokenizer::stock::Stock;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use truetape_fidelity::tokens::{BYTES_PER_TOKEN, output_word};
 use truetape_schemas::ids::CONTENT_ID_CHARS;
@@ -25,7 +27,17 @@ const WORDS_BATCH_BYTES: usize = 1 << 20;
 pub(crate) struct Parts {
     parts: Vec<Part>,
     by_bytes: HashMap<Id, u32>,
-    by_words: HashMap<(u64, u64), u32>,
+    by_words: HashMap<Words, u32>,
+    stock: Option<Stock>,
+}
+
+/// So many tokens of the words of one seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Words {
+    pub(crate) seed: u64,
+    pub(crate) tokens: u64,
+    /// Whether a prompt begins with them.
+    pub(crate) begins: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -39,10 +51,20 @@ struct Part {
 #[derive(Clone, Debug)]
 enum Body {
     Bytes(Box<[u8]>),
-    Words { seed: u64, tokens: u64 },
+    Words(Words),
+    /// A message of a user that says them.
+    Chat(Box<[Words]>),
 }
 
 impl Parts {
+    /// None yet. Words are those of a vocabulary, or of the reference engine.
+    pub(crate) fn new(stock: Option<Stock>) -> Self {
+        Self {
+            stock,
+            ..Self::default()
+        }
+    }
+
     /// Adds bytes, and returns their number.
     pub(crate) fn add(&mut self, kind: ContentKind, tokens: Option<i64>, bytes: Vec<u8>) -> u32 {
         let next = self.next();
@@ -58,16 +80,27 @@ impl Parts {
     }
 
     /// Adds a text of so many words of one token each, and returns its number.
-    pub(crate) fn add_words(&mut self, seed: u64, tokens: u64) -> u32 {
+    pub(crate) fn add_words(&mut self, words: Words) -> u32 {
         let next = self.next();
-        let number = *self.by_words.entry((seed, tokens)).or_insert(next);
+        let number = *self.by_words.entry(words).or_insert(next);
         if number == next {
             self.parts.push(Part {
                 kind: ContentKind::Text,
-                tokens: i64::try_from(tokens).ok(),
-                body: Body::Words { seed, tokens },
+                tokens: i64::try_from(words.tokens).ok(),
+                body: Body::Words(words),
             });
         }
+        number
+    }
+
+    /// Adds a message of a user that says words, and returns its number.
+    pub(crate) fn add_chat(&mut self, words: Vec<Words>) -> u32 {
+        let number = self.next();
+        self.parts.push(Part {
+            kind: ContentKind::Message,
+            tokens: None,
+            body: Body::Chat(words.into_boxed_slice()),
+        });
         number
     }
 
@@ -82,11 +115,12 @@ impl Parts {
 
     /// Gives every part its name.
     pub(crate) fn named(mut self, threads: usize) -> Result<Named, Error> {
-        let ids = parallel::map(&mut self.parts, threads, |part| match &part.body {
-            Body::Bytes(bytes) => id(bytes),
-            Body::Words { seed, tokens } => id(words(*seed, *tokens).as_bytes()),
+        let stock = self.stock;
+        let ids = parallel::map(&mut self.parts, threads, |part| {
+            id(&part.body.bytes(stock.as_ref()))
         })?;
-        let mut order: Vec<u32> = (0..self.next()).collect();
+        let count = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
+        let mut order: Vec<u32> = (0..count).collect();
         let name = |number: &u32| ids.get(*number as usize).copied().unwrap_or_default();
         order.sort_by_key(name);
         // The same bytes can have been made in two ways.
@@ -95,6 +129,7 @@ impl Parts {
             parts: self.parts,
             ids,
             order,
+            stock,
         })
     }
 }
@@ -106,6 +141,7 @@ pub(crate) struct Named {
     ids: Vec<Id>,
     /// Numbers in the order of their names, each name once.
     order: Vec<u32>,
+    stock: Option<Stock>,
 }
 
 impl Named {
@@ -152,11 +188,16 @@ impl Named {
     }
 
     fn bytes_of(&self, number: u32) -> usize {
-        match self.parts.get(number as usize).map(|part| &part.body) {
-            Some(Body::Bytes(bytes)) => bytes.len(),
-            Some(Body::Words { tokens, .. }) => usize::try_from(*tokens)
+        let words = |words: &Words| match &self.stock {
+            Some(stock) => stock.bytes_of(words.tokens),
+            None => usize::try_from(words.tokens)
                 .unwrap_or(usize::MAX)
                 .saturating_mul(BYTES_PER_TOKEN),
+        };
+        match self.parts.get(number as usize).map(|part| &part.body) {
+            Some(Body::Bytes(bytes)) => bytes.len(),
+            Some(Body::Words(one)) => words(one),
+            Some(Body::Chat(all)) => all.iter().map(words).fold(0, usize::saturating_add),
             None => 0,
         }
     }
@@ -169,10 +210,7 @@ impl Named {
             content_id: self.name(number),
             kind: part.kind,
             tokens: part.tokens,
-            body: match &part.body {
-                Body::Bytes(bytes) => bytes.to_vec(),
-                Body::Words { seed, tokens } => words(*seed, *tokens).into_bytes(),
-            },
+            body: part.body.bytes(self.stock.as_ref()).into_owned(),
         }
     }
 }
@@ -245,6 +283,24 @@ fn hex(id: &Id) -> String {
     text
 }
 
+impl Body {
+    fn bytes(&self, stock: Option<&Stock>) -> Cow<'_, [u8]> {
+        let text = |of: &Words| match stock {
+            Some(stock) => stock.text(of.seed, of.tokens, of.begins),
+            None => words(of.seed, of.tokens),
+        };
+        match self {
+            Self::Bytes(bytes) => Cow::Borrowed(bytes),
+            Self::Words(one) => Cow::Owned(text(one).into_bytes()),
+            Self::Chat(all) => {
+                let said: String = all.iter().map(text).collect();
+                let message = serde_json::json!({"role": "user", "content": said});
+                Cow::Owned(message.to_string().into_bytes())
+            }
+        }
+    }
+}
+
 /// Text of exactly so many tokens. Different seeds share no whole block of 16 tokens but by
 /// chance: each token is one word of many, chosen by the seed.
 pub(crate) fn words(seed: u64, tokens: u64) -> String {
@@ -260,7 +316,7 @@ pub(crate) fn words(seed: u64, tokens: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parts, Prompts, words};
+    use super::{Parts, Prompts, Words, words};
     use truetape_fidelity::tokens::{count, render_completion};
     use truetape_schemas::ids::content_id;
     use truetape_schemas::set::{Content, ContentKind, Turn};
@@ -281,8 +337,13 @@ mod tests {
         let mut parts = Parts::default();
         let a = parts.add(ContentKind::Message, None, b"x".to_vec());
         assert_eq!(a, parts.add(ContentKind::Message, None, b"x".to_vec()));
-        let w = parts.add_words(3, 9);
-        assert_eq!(w, parts.add_words(3, 9));
+        let nine = Words {
+            seed: 3,
+            tokens: 9,
+            begins: false,
+        };
+        let w = parts.add_words(nine);
+        assert_eq!(w, parts.add_words(nine));
         // The same bytes, made in another way.
         let same = parts.add(ContentKind::Text, Some(9), words(3, 9).into_bytes());
         let mut prompts = Prompts::none_of(2);

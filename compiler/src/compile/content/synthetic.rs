@@ -2,32 +2,41 @@
 //! ones were.
 //!
 //! Each token of a content becomes a word that depends on a secret and on everything before that
-//! token, so two new prompts agree exactly as far as the old ones did, token by token. Texts
+//! token, so two new prompts agree exactly as far as the old ones did, token by token. A token is
+//! what the recipe's tokenizer says, and then [`settle`] makes the count exact in the whole prompt;
+//! without one it is four bytes. Texts
 //! inside tools, which stand before all messages, are replaced one by one: tools that were equal
 //! stay equal, tools that were not share less than they did.
 
 use super::super::ingest::Secret;
 use super::Notes;
-use super::rebuild::{Piece, Prompt};
+use super::exact::Exact;
+use super::rebuild::{Piece, Prompt, list_field};
 use super::scrub::Scrub;
 use places::Fate;
 use serde_json::{Map, Value};
+use settle::{Done, Fields, Memory, Walk};
 use truetape_schemas::set::ContentKind;
 use truetape_schemas::wire::Dialect;
 
 mod contents;
 mod places;
+mod settle;
 
 /// Makes synthetic prompts.
-pub(super) struct Synthetic {
+pub(super) struct Synthetic<'a> {
     secret: Secret,
+    exact: Option<&'a Exact<'a>>,
+    memory: Memory,
 }
 
-impl Synthetic {
+impl<'a> Synthetic<'a> {
     /// Prepares for the captures whose secret this is.
-    pub(super) fn new(secret: &Secret, seed: u64) -> Self {
+    pub(super) fn new(secret: &Secret, seed: u64, exact: Option<&'a Exact<'a>>) -> Self {
         Self {
             secret: secret.derive("truetape 2026 synthetic words v1", seed),
+            exact,
+            memory: Memory::default(),
         }
     }
 
@@ -40,27 +49,78 @@ impl Synthetic {
     ) -> Option<Prompt> {
         let said = body.get(places::prompt_field(dialect)?)?;
         let tools = body.get("tools").map(Value::to_string).unwrap_or_default();
-        let mut chain = self.step(0, tools.as_bytes());
-        let template = self.template(dialect, body, &mut chain, notes);
-        let pieces = match said {
-            Value::Array(messages) => messages
-                .iter()
-                .map(|message| self.message(&mut chain, dialect, message, notes))
-                .collect(),
+        let mut walk = Walk {
+            chain: self.step(0, tools.as_bytes()),
+            debt: 0,
+        };
+        let template = self.template(dialect, body, &mut walk.chain, notes);
+        let before = Fields {
+            old: body,
+            new: &template,
+        };
+        let spoken = match said {
+            Value::Array(messages) => messages.clone(),
             // A text alone is what the user says.
             Value::String(text) if dialect == Dialect::OpenaiResponses => {
-                let message = serde_json::json!({"role": "user", "content": text});
-                vec![self.message(&mut chain, dialect, &message, notes)]
+                vec![serde_json::json!({"role": "user", "content": text})]
             }
-            Value::String(text) => vec![Piece {
-                kind: ContentKind::Text,
-                tokens: None,
-                body: self.words(&mut chain, text).into_bytes(),
-            }],
+            Value::String(_) => vec![said.clone()],
             _ => return None,
         };
+        let mut pieces = Vec::with_capacity(spoken.len());
+        for (at, old) in spoken.iter().enumerate() {
+            let fields = (at == 0).then_some(before);
+            let done = self.said(dialect, fields, old, walk);
+            walk = done.walk;
+            notes.merge(done.notes);
+            pieces.push(Piece {
+                kind: done.kind,
+                tokens: None,
+                body: done.body,
+            });
+        }
         let template = Value::Object(template).to_string().into_bytes();
         Some(Prompt { template, pieces })
+    }
+
+    /// Makes a message, or the text that a prompt is.
+    fn said(
+        &self,
+        dialect: Dialect,
+        fields: Option<Fields<'_>>,
+        old: &Value,
+        before: Walk,
+    ) -> Done {
+        let make = || {
+            let mut walk = before;
+            let mut notes = Notes::default();
+            let is_text = old.is_string() && list_field(dialect).is_none();
+            let mut new = match old {
+                Value::String(text) if is_text => Value::String(self.words(&mut walk.chain, text)),
+                message => self.message(&mut walk.chain, dialect, message, &mut notes),
+            };
+            if let Some(exact) = self.exact {
+                walk.debt = exact.settled(dialect, fields, old, &mut new, before);
+            }
+            let (kind, body) = match new {
+                Value::String(text) if is_text => (ContentKind::Text, text.into_bytes()),
+                message => (ContentKind::Message, message.to_string().into_bytes()),
+            };
+            Done {
+                kind,
+                body,
+                walk,
+                notes,
+            }
+        };
+        match self.exact {
+            // What stands around the first message is not in its key.
+            Some(_) if fields.is_none() => {
+                let key = (before, self.step(0, old.to_string().as_bytes()));
+                self.memory.or_make(key, make)
+            }
+            _ => make(),
+        }
     }
 
     fn scrub(&self) -> Scrub<'_> {
@@ -124,19 +184,13 @@ impl Synthetic {
         dialect: Dialect,
         message: &Value,
         notes: &mut Notes,
-    ) -> Piece {
-        let new = match message {
+    ) -> Value {
+        match message {
             Value::Object(fields) if dialect == Dialect::OpenaiResponses => {
                 Value::Object(self.item(chain, fields, notes))
             }
             Value::Object(fields) => Value::Object(self.fields(chain, fields, notes)),
             other => self.scrub().value(other),
-        };
-        let body = new.to_string().into_bytes();
-        Piece {
-            kind: ContentKind::Message,
-            tokens: None,
-            body,
         }
     }
 

@@ -5,6 +5,7 @@ use super::super::ingest::Ingested;
 use super::super::reading;
 use super::super::tokenize::Tokenized;
 use super::Notes;
+use super::exact::Exact;
 use super::parts::{Parts, Prompts};
 use super::rebuild::{self, Piece, Prompt};
 use super::synthetic::Synthetic;
@@ -25,7 +26,9 @@ use truetape_schemas::wire::Dialect;
 /// Makes prompts from bodies.
 pub(super) struct Maker<'a> {
     ingested: &'a Ingested,
-    synthetic: Option<Synthetic>,
+    synthetic: Option<Synthetic<'a>>,
+    /// How synthetic prompts are counted, where the recipe names a tokenizer.
+    vocabulary: Option<&'a Exact<'a>>,
     /// Whether the rendered prompt can be counted.
     exact: bool,
 }
@@ -39,12 +42,18 @@ struct Made {
 
 impl<'a> Maker<'a> {
     /// Prepares for a recipe.
-    pub(super) fn new(ingested: &'a Ingested, tokenized: &Tokenized, recipe: &Recipe) -> Self {
+    pub(super) fn new(
+        ingested: &'a Ingested,
+        vocabulary: Option<&'a Exact<'a>>,
+        tokenized: &Tokenized,
+        recipe: &Recipe,
+    ) -> Self {
         let synthetic = (recipe.content.kind == ContentKind::Synthetic)
-            .then(|| Synthetic::new(&ingested.secret, recipe.seed));
+            .then(|| Synthetic::new(&ingested.secret, recipe.seed, vocabulary));
         Self {
             ingested,
             synthetic,
+            vocabulary,
             exact: tokenized.exact,
         }
     }
@@ -127,7 +136,11 @@ impl<'a> Maker<'a> {
         let mut prompt = match &self.synthetic {
             Some(synthetic) => {
                 let body: Map<String, Value> = serde_json::from_slice(body).ok()?;
-                synthetic.prompt(dialect, &body, &mut notes)?
+                let prompt = synthetic.prompt(dialect, &body, &mut notes)?;
+                if let Some(exact) = self.vocabulary {
+                    compare(exact, dialect, body, &prompt, &mut notes);
+                }
+                prompt
             }
             None => match verbatim::prompt(dialect, body) {
                 Some(prompt) => prompt,
@@ -190,6 +203,24 @@ fn check(dialect: Dialect, prompt: &Prompt, turn: &Turn, notes: &mut Notes) {
     let counted = rendered.and_then(|rendered| i64::try_from(tokens::count(&rendered)).ok());
     if turn.input_tokens.is_some() && counted != turn.input_tokens {
         notes.count("the content does not render to as many tokens as production counted");
+    }
+}
+
+/// A template may treat a message by what stands behind it: then counts differ, and it is said.
+fn compare(
+    exact: &Exact<'_>,
+    dialect: Dialect,
+    old: Map<String, Value>,
+    prompt: &Prompt,
+    notes: &mut Notes,
+) {
+    let wanted = exact.count(dialect, &Value::Object(old));
+    let found = rebuild::body(dialect, prompt).and_then(|new| exact.count(dialect, &new));
+    if wanted.is_none() || found != wanted {
+        notes.count(
+            "the synthetic prompt is of another number of tokens than the original, by the recipe's \
+             tokenizer and template",
+        );
     }
 }
 

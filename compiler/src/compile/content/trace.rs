@@ -9,63 +9,93 @@
 
 use super::super::arrange::Arranged;
 use super::Notes;
-use super::parts::{Parts, Prompts};
-use crate::recipe::{ContentKind, Recipe};
+use super::exact::Exact;
+use super::parts::{Parts, Prompts, Words};
+use crate::error::Error;
+use crate::recipe::{ContentKind, PromptForm, Recipe};
 use truetape_schemas::set::Turn;
+use truetape_schemas::wire::Dialect;
 
 /// What separates words for ids from other hashes.
 const CONTEXT: &str = "truetape 2026 words of blocks v1";
 
-/// Where a prompt of words is sent.
-const PATH: &str = "/v1/completions";
-
 /// Tokens of a prompt at most: beyond any context there is, and 64 MiB of words.
 const PROMPT_TOKENS_MAX: u64 = 16 << 20;
-
-/// So many tokens of the words of one seed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
-    seed: u64,
-    tokens: u64,
-}
 
 /// Fills the turns that have no content yet.
 pub(super) fn fill(
     arranged: &mut Arranged,
     recipe: &Recipe,
+    exact: Option<&Exact<'_>>,
     parts: &mut Parts,
     prompts: &mut Prompts,
     notes: &mut Notes,
-) {
-    let words = Words {
+) -> Result<(), Error> {
+    let seeds = Seeds {
         key: blake3::derive_key(CONTEXT, &recipe.seed.to_le_bytes()),
     };
+    let form = Form::of(recipe, exact)?;
     // Only prompts that are known by their length ask what their parent's held.
     let asked = arranged
         .turns
         .iter()
         .any(|turn| turn.block_hashes.is_none());
-    let mut history: Vec<Vec<Piece>> = Vec::new();
+    let mut history: Vec<Vec<Words>> = Vec::new();
     for at in 0..arranged.turns.len() {
         let bare = prompts.is_bare(at);
         let pieces = match arranged.turns.get(at).filter(|_| bare) {
-            Some(turn) => words.prompt(turn, arranged, &history, notes),
+            Some(turn) => seeds.prompt(turn, arranged, &history, notes),
             None => Vec::new(),
         };
         if let Some(turn) = arranged.turns.get_mut(at).filter(|_| bare) {
-            let content = finish(turn, &pieces, recipe.content.kind, parts, notes);
+            let content = finish(turn, &pieces, recipe.content.kind, form, parts, notes);
             prompts.put(at, None, content);
         }
         if asked {
             history.push(pieces);
         }
     }
+    Ok(())
+}
+
+/// How a prompt of words is sent.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// As one text, around which the target's tokenizer puts so many tokens.
+    Text { around: u64 },
+    /// As the one message of a chat, around which the template puts so many.
+    Chat { around: u64 },
+}
+
+impl Form {
+    fn of(recipe: &Recipe, exact: Option<&Exact<'_>>) -> Result<Self, Error> {
+        match (recipe.content.prompt, exact) {
+            (PromptForm::Completions, exact) => Ok(Self::Text {
+                around: exact.map_or(0, Exact::around_text),
+            }),
+            (PromptForm::Chat, Some(exact)) => match exact.around_chat() {
+                Ok(around) => Ok(Self::Chat { around }),
+                Err(why) => Err(Error::config(
+                    "recipe",
+                    format!("content.prompt: `chat`, but {why}"),
+                )),
+            },
+            // Nothing is made up, or there are no words to make it of.
+            (PromptForm::Chat, None) if recipe.content.kind == ContentKind::Synthetic => {
+                let problem =
+                    "content.prompt: `chat` needs a tokenizer with words of one token each";
+                Err(Error::config("recipe", problem))
+            }
+            (PromptForm::Chat, None) => Ok(Self::Text { around: 0 }),
+        }
+    }
 }
 
 fn finish(
     turn: &mut Turn,
-    pieces: &[Piece],
+    pieces: &[Words],
     kind: ContentKind,
+    form: Form,
     parts: &mut Parts,
     notes: &mut Notes,
 ) -> Vec<u32> {
@@ -73,28 +103,71 @@ fn finish(
     let mut content = Vec::new();
     if kind == ContentKind::Verbatim {
         notes.count("no text was captured; they have lengths only");
-    } else if kind == ContentKind::Synthetic {
+    } else if kind == ContentKind::Synthetic && !pieces.is_empty() {
         if !traced {
             notes.count("no text was captured; their prompts are words of the same length");
         }
-        let numbers = pieces
-            .iter()
-            .map(|piece| parts.add_words(piece.seed, piece.tokens));
-        content.extend(numbers);
+        content = said(pieces, form, parts, notes);
     }
     if traced || !content.is_empty() {
-        "openai_completions".clone_into(&mut turn.dialect);
-        PATH.clone_into(&mut turn.path);
+        let (dialect, path) = match form {
+            Form::Text { .. } => (Dialect::OpenaiCompletions, "/v1/completions"),
+            Form::Chat { .. } => (Dialect::OpenaiChat, "/v1/chat/completions"),
+        };
+        dialect.name().clone_into(&mut turn.dialect);
+        path.clone_into(&mut turn.path);
     }
     content
 }
 
-/// Words for ids.
-struct Words {
+/// The parts of a prompt that says words.
+fn said(pieces: &[Words], form: Form, parts: &mut Parts, notes: &mut Notes) -> Vec<u32> {
+    match form {
+        Form::Text { around } => {
+            if around > 0 {
+                notes.count(format!(
+                    "the target counts {around} more than the trace says, which its tokenizer puts \
+                     around every prompt"
+                ));
+            }
+            pieces.iter().map(|piece| parts.add_words(*piece)).collect()
+        }
+        Form::Chat { around } => {
+            let tokens: u64 = pieces.iter().map(|piece| piece.tokens).sum();
+            if tokens <= around {
+                notes.count(format!(
+                    "the prompt is shorter than the {around} tokens that the template adds; it is as \
+                     short as it can be"
+                ));
+            }
+            let words = first(pieces, tokens.saturating_sub(around).max(1));
+            vec![parts.add_chat(words)]
+        }
+    }
+}
+
+/// The first so many words of a prompt.
+fn first(pieces: &[Words], mut tokens: u64) -> Vec<Words> {
+    let mut kept = Vec::new();
+    for piece in pieces {
+        let taken = piece.tokens.min(tokens);
+        tokens -= taken;
+        if taken > 0 {
+            kept.push(Words {
+                tokens: taken,
+                ..*piece
+            });
+        }
+    }
+    kept
+}
+
+/// Seeds for ids.
+struct Seeds {
     key: [u8; 32],
 }
 
-impl Words {
+impl Seeds {
     fn seed(&self, kind: &[u8], name: &[u8]) -> u64 {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(kind);
@@ -108,9 +181,9 @@ impl Words {
         &self,
         turn: &Turn,
         arranged: &Arranged,
-        prompts: &[Vec<Piece>],
+        prompts: &[Vec<Words>],
         notes: &mut Notes,
-    ) -> Vec<Piece> {
+    ) -> Vec<Words> {
         let Some(tokens) = turn
             .input_tokens
             .and_then(|tokens| u64::try_from(tokens).ok())
@@ -130,17 +203,18 @@ impl Words {
         }
     }
 
-    fn of_blocks(&self, turn: &Turn, ids: &[u64], tokens: u64, block: u64) -> Vec<Piece> {
+    fn of_blocks(&self, turn: &Turn, ids: &[u64], tokens: u64, block: u64) -> Vec<Words> {
         let mut left = tokens;
         let pieces = ids.iter().map(|id| {
-            let piece = Piece {
+            let piece = Words {
                 seed: self.seed(b"block", &id.to_le_bytes()),
                 tokens: block.min(left),
+                begins: left == tokens,
             };
             left -= piece.tokens;
             piece
         });
-        let mut pieces: Vec<Piece> = pieces.filter(|piece| piece.tokens > 0).collect();
+        let mut pieces: Vec<Words> = pieces.filter(|piece| piece.tokens > 0).collect();
         // Hashes of full blocks only: the tail is nobody else's.
         self.push_own(&mut pieces, turn.exchange_id.as_bytes(), left);
         pieces
@@ -151,8 +225,8 @@ impl Words {
         turn: &Turn,
         tokens: u64,
         arranged: &Arranged,
-        prompts: &[Vec<Piece>],
-    ) -> Vec<Piece> {
+        prompts: &[Vec<Words>],
+    ) -> Vec<Words> {
         let parent = turn
             .retry_of
             .or(turn.parent)
@@ -177,9 +251,10 @@ impl Words {
                 };
                 let seed = self.seed(b"answer", parent.exchange_id.as_bytes());
                 if answer > 0 {
-                    pieces.push(Piece {
+                    pieces.push(Words {
                         seed,
                         tokens: answer,
+                        begins: pieces.is_empty(),
                     });
                 }
                 left -= answer;
@@ -189,11 +264,12 @@ impl Words {
         pieces
     }
 
-    fn push_own(&self, pieces: &mut Vec<Piece>, name: &[u8], tokens: u64) {
+    fn push_own(&self, pieces: &mut Vec<Words>, name: &[u8], tokens: u64) {
         if tokens > 0 {
-            pieces.push(Piece {
+            pieces.push(Words {
                 seed: self.seed(b"own", name),
                 tokens,
+                begins: pieces.is_empty(),
             });
         }
     }

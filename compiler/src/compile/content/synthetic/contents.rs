@@ -5,7 +5,7 @@ use super::Synthetic;
 use serde_json::{Map, Value};
 use truetape_fidelity::tokens::{BYTES_PER_TOKEN, output_word};
 
-impl Synthetic {
+impl Synthetic<'_> {
     /// New content for old.
     pub(super) fn content(&self, chain: &mut u64, content: &Value, notes: &mut Notes) -> Value {
         match content {
@@ -28,6 +28,14 @@ impl Synthetic {
                         .count("content that is not text is replaced by nonsense of the same size");
                     *chain = self.step(*chain, part.to_string().as_bytes());
                     new.push(self.scrub().value(part));
+                }
+                continue;
+            }
+            if self.exact.is_some() {
+                // Servers put them into the template one by one.
+                for (part, text) in run.iter().zip(&texts) {
+                    let words = self.words(chain, text);
+                    new.push(self.text_part(part, &words));
                 }
                 continue;
             }
@@ -115,9 +123,26 @@ impl Synthetic {
         new
     }
 
-    /// Words of as many bytes as a text has: a word for each whole token, and what fits of one for
-    /// the rest.
+    /// New words for a text: one for each token.
     pub(super) fn words(&self, chain: &mut u64, text: &str) -> String {
+        let tokens = self.exact.and_then(|exact| Some((exact, exact.ids(text)?)));
+        let Some((exact, ids)) = tokens else {
+            return self.words_of_bytes(chain, text);
+        };
+        let mut words = String::with_capacity(exact.stock().bytes_of(ids.len() as u64));
+        for id in ids {
+            *chain = self.step(*chain, &id.to_le_bytes());
+            if !words.is_empty() {
+                words.push(' ');
+            }
+            words.push_str(exact.stock().word(*chain));
+        }
+        words
+    }
+
+    /// Words of as many bytes as a text has: a word for each whole token of four bytes, and what
+    /// fits of one for the rest.
+    fn words_of_bytes(&self, chain: &mut u64, text: &str) -> String {
         let mut words = String::with_capacity(text.len().next_multiple_of(BYTES_PER_TOKEN));
         for token in text.as_bytes().chunks(BYTES_PER_TOKEN) {
             let mut padded = [b' '; BYTES_PER_TOKEN];

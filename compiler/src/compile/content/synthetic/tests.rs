@@ -5,9 +5,10 @@ use serde_json::json;
 use truetape_fidelity::tokens::{count, render_chat, render_completion};
 
 mod dialects;
+mod exact;
 
-fn synthetic() -> Synthetic {
-    Synthetic::new(&Secret([9; 32]), 1)
+fn synthetic() -> Synthetic<'static> {
+    Synthetic::new(&Secret([9; 32]), 1, None)
 }
 
 fn new_body(body: &Value) -> Value {
@@ -94,7 +95,7 @@ fn turns_of_a_conversation_share_what_they_shared() {
 #[test]
 fn another_secret_gives_other_words() {
     let body = json!({"prompt": "The quick brown fox jumps over the lazy dog."});
-    let other = Synthetic::new(&Secret([8; 32]), 1)
+    let other = Synthetic::new(&Secret([8; 32]), 1, None)
         .prompt(
             Dialect::OpenaiCompletions,
             body.as_object().unwrap(),

@@ -12,7 +12,7 @@ use truetape_fidelity::tokens::count;
 use truetape_schemas::wire::Dialect;
 
 fn new_body(dialect: Dialect, body: &Value) -> Value {
-    let prompt = Synthetic::new(&Secret([9; 32]), 1)
+    let prompt = Synthetic::new(&Secret([9; 32]), 1, None)
         .prompt(dialect, body.as_object().unwrap(), &mut Notes::default())
         .unwrap();
     rebuild::body(dialect, &prompt).unwrap()
