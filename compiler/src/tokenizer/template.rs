@@ -92,8 +92,14 @@ fn messages(chat: &Value) -> Value {
 
 fn message(message: &Value) -> Value {
     let mut message = message.clone();
-    if let Some(content @ Value::Array(_)) = message.get_mut("content") {
-        *content = Value::from(joined(content));
+    // Servers fill in an empty text where an assistant only calls tools: templates add to it.
+    if let Some(fields) = message.as_object_mut() {
+        let content = fields.entry("content").or_insert(Value::Null);
+        match content {
+            Value::Null => *content = Value::from(""),
+            Value::Array(_) => *content = Value::from(joined(content)),
+            _ => {}
+        }
     }
     let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
     for call in calls.into_iter().flatten() {

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 mod base64;
 mod find;
 
-pub use base64::decode;
+pub use base64::{decode, encode};
 use find::Found;
 
 /// Base64 shorter than this stays where it is.

@@ -20,6 +20,7 @@ use truetape_schemas::set::ContentKind;
 use truetape_schemas::wire::Dialect;
 
 mod contents;
+mod picture;
 mod places;
 mod settle;
 

@@ -77,10 +77,8 @@ impl<'a> Maker<'a> {
             let mut blobs = Blobs::default();
             for batch in parallel::ahead(source::open(path)?.0)? {
                 let mut batch = batch??;
-                if self.synthetic.is_none() {
-                    // Each is kept in one row of its segment, the first that has it.
-                    batch.iter().for_each(|exchange| blobs.remember(exchange));
-                }
+                // Each is kept in one row of its segment, the first that has it.
+                batch.iter().for_each(|exchange| blobs.remember(exchange));
                 let place = Place {
                     position,
                     blobs: &blobs,
@@ -128,7 +126,11 @@ impl<'a> Maker<'a> {
     fn make(&self, at: usize, turn: &Turn, exchange: &Exchange, blobs: &Blobs) -> Option<Made> {
         let mut notes = Notes::default();
         let body = match &self.synthetic {
-            Some(_) => reading::plain_body(exchange)?,
+            // A blank picture needs the sides of the old one.
+            Some(_) => match blobs.request_body(exchange) {
+                Some(body) if exchange.request_blobs.is_some() => body,
+                _ => reading::plain_body(exchange)?,
+            },
             None => whole_body(exchange, blobs, &mut notes)?,
         };
         let body = body.as_ref();

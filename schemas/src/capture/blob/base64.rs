@@ -54,7 +54,7 @@ pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Adds the base64 of `bytes`.
-pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {
         let mut word = [0; 4];

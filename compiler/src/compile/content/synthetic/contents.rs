@@ -2,6 +2,7 @@
 
 use super::super::Notes;
 use super::Synthetic;
+use super::picture::Picture;
 use serde_json::{Map, Value};
 use truetape_fidelity::tokens::{BYTES_PER_TOKEN, output_word};
 
@@ -23,12 +24,7 @@ impl Synthetic<'_> {
         for run in parts.chunk_by(|a, b| text_of(a).is_some() == text_of(b).is_some()) {
             let texts: Vec<&str> = run.iter().filter_map(text_of).collect();
             if texts.is_empty() {
-                for part in run {
-                    notes
-                        .count("content that is not text is replaced by nonsense of the same size");
-                    *chain = self.step(*chain, part.to_string().as_bytes());
-                    new.push(self.scrub().value(part));
-                }
+                new.extend(run.iter().map(|part| self.other_part(chain, part, notes)));
                 continue;
             }
             if self.exact.is_some() {
@@ -48,6 +44,28 @@ impl Synthetic<'_> {
             }
         }
         Value::Array(new)
+    }
+
+    /// A part that is not text: a picture stays one that can be decoded.
+    fn other_part(&self, chain: &mut u64, part: &Value, notes: &mut Notes) -> Value {
+        *chain = self.step(*chain, part.to_string().as_bytes());
+        let mut new = self.scrub().value(part);
+        match Picture::of(part) {
+            Some(picture) => {
+                // The same picture is the same again wherever it stands: engines keep it.
+                picture.put(&mut new, self.step(0, part.to_string().as_bytes()));
+                notes.count(if picture.measured {
+                    "images are blank ones of the same width, height and bytes"
+                } else {
+                    "images were not kept (`truetape record --blobs keep` keeps them): blank ones of \
+                     the same bytes stand in their place, 512 pixels wide and high"
+                });
+            }
+            None => {
+                notes.count("content that is not text is replaced by nonsense of the same size");
+            }
+        }
+        new
     }
 
     fn text_part(&self, part: &Value, text: &str) -> Value {
