@@ -1,16 +1,26 @@
 //! Whether the target honours `cache_salt`: a server that takes it and does nothing with it makes a
 //! second run of a set look better than the first.
 //!
-//! Three requests of one token with the same fresh prompt: the second has the salt of the first and
-//! must find its prefix cached, else nothing can be said; the third has another salt and must not.
+//! Requests of one token with the same fresh prompt: the second has the salt of the first and must
+//! find its prefix cached, else nothing can be said; two more have other salts and must not.
+//!
+//! There is a pause before each: a server that keeps a prefix with a slot (llama.cpp) still holds
+//! the slot for a moment after it answered, and would be asked what it cannot show.
 
 use crate::client::{Client, Exchanged};
 use crate::error::Error;
 use crate::probe_target::{Sample, Takes, question};
+use std::time::Duration;
 use truetape_schemas::capture::Outcome;
 
 /// How often the nonce stands in the prompt: 64 times 37 bytes, several blocks of any engine.
 const NONCE_REPEATS: usize = 64;
+
+/// Times that the prefix of the first request is looked for.
+const TRIES: usize = 3;
+
+/// Before each request: a slot is let go within milliseconds of the end of its answer.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What was found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,20 +70,28 @@ pub async fn verify(
     nonce: &str,
 ) -> Result<Salting, Error> {
     let text = format!("{nonce} ").repeat(NONCE_REPEATS);
-    let salts = ["a", "a", "b"].map(|which| format!("probe-{which}-{nonce}"));
-    let mut cached = Vec::with_capacity(salts.len());
-    for salt in &salts {
+    let ask = async |which: &str| {
+        let salt = format!("probe-{which}-{nonce}");
         let sample = Sample {
             text: &text,
-            salt,
+            salt: &salt,
             ..*sample
         };
+        tokio::time::sleep(PAUSE).await;
         let exchanged = client
             .send(&question(client, headers, &sample, takes))
             .await;
-        cached.push(cached_tokens(&exchanged));
+        cached_tokens(&exchanged)
+    };
+    let mut same = vec![ask("a").await];
+    for _ in 0..TRIES {
+        same.push(ask("a").await);
+        if matches!(same.last(), Some(Some(1..))) {
+            break;
+        }
     }
-    Ok(judge(&cached))
+    let others = [ask("b").await, ask("c").await];
+    Ok(judge(&same, &others))
 }
 
 /// Servers leave a count of zero out as often as they report it.
@@ -82,11 +100,18 @@ fn cached_tokens(exchanged: &Exchanged) -> Option<i64> {
     complete.then(|| exchanged.facts.cached_tokens.unwrap_or(0))
 }
 
-fn judge(cached: &[Option<i64>]) -> Salting {
-    match cached {
-        [Some(_), Some(1..), Some(..=0)] => Salting::Honoured,
-        [Some(_), Some(1..), Some(1..)] => Salting::Ignored,
-        _ => Salting::Unverified,
+/// `same` with one salt, the last of them with the prefix cached if ever; `others` with other salts.
+fn judge(same: &[Option<i64>], others: &[Option<i64>]) -> Salting {
+    let shown = same.iter().all(Option::is_some) && matches!(same.last(), Some(Some(1..)));
+    if !shown || same.len() < 2 {
+        return Salting::Unverified;
+    }
+    if others.iter().any(|cached| matches!(cached, Some(1..))) {
+        return Salting::Ignored;
+    }
+    match others.iter().all(Option::is_some) {
+        true => Salting::Honoured,
+        false => Salting::Unverified,
     }
 }
 
@@ -96,15 +121,24 @@ mod tests {
 
     #[test]
     fn only_a_cache_that_shows_itself_can_be_judged() {
+        let (none, cold, warm) = (None, Some(0), Some(512));
         let cases = [
-            ([Some(0), Some(512), Some(0)], Salting::Honoured),
-            ([Some(0), Some(512), Some(512)], Salting::Ignored),
-            ([Some(0), Some(0), Some(0)], Salting::Unverified),
-            ([Some(0), Some(512), None], Salting::Unverified),
-            ([None, Some(512), Some(0)], Salting::Unverified),
+            (vec![cold, warm], [cold, cold], Salting::Honoured),
+            (vec![cold, warm], [warm, warm], Salting::Ignored),
+            // One slot was busy, the other was not.
+            (vec![cold, warm], [cold, warm], Salting::Ignored),
+            (vec![cold, cold, warm], [cold, cold], Salting::Honoured),
+            (
+                vec![cold, cold, cold, cold],
+                [cold, cold],
+                Salting::Unverified,
+            ),
+            (vec![cold, warm], [none, cold], Salting::Unverified),
+            (vec![none, warm], [cold, cold], Salting::Unverified),
+            (vec![warm], [cold, cold], Salting::Unverified),
         ];
-        for (cached, expected) in cases {
-            assert_eq!(judge(&cached), expected, "{cached:?}");
+        for (same, others, expected) in cases {
+            assert_eq!(judge(&same, &others), expected, "{same:?} {others:?}");
         }
     }
 }

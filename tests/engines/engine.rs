@@ -75,6 +75,11 @@ impl Kind {
         }
     }
 
+    /// Whether its cache can be emptied from outside.
+    pub(crate) fn can_flush(self) -> bool {
+        matches!(self, Self::Vllm)
+    }
+
     /// Can be started without a prefix cache.
     pub(crate) fn can_go_uncached(self) -> bool {
         self == Self::Vllm

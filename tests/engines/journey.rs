@@ -18,12 +18,17 @@ pub(crate) struct Seen {
     pub(crate) turns: usize,
     /// Share of turns whose output had the recorded length.
     pub(crate) outputs_exact: Option<f64>,
-    /// Share of prompt tokens that the set gives reason to expect from the cache.
+    /// Share of prompt tokens that the set gives reason to expect from the cache: with what the
+    /// target generated, since the traffic is greedy and it says again what was recorded.
     pub(crate) cached_expected: Option<f64>,
+    /// The same of prompts alone.
+    pub(crate) cached_of_prompts: Option<f64>,
     /// Share that the engine reported.
     pub(crate) cached: Option<f64>,
     /// The same of a run after it.
     pub(crate) cached_again: Option<f64>,
+    /// The same of a run that emptied the cache before it, with no salts.
+    pub(crate) cached_flushed: Option<f64>,
     /// What the run found about salts.
     pub(crate) salt: Option<String>,
     /// The verdict on what was cached before the run.
@@ -53,6 +58,7 @@ impl Seen {
             Kind::Vllm => {
                 check(near(self.cached), "cached tokens are as expected");
                 check(near(self.cached_again), "a second run starts cold");
+                check(near(self.cached_flushed), "a flushed run starts cold");
                 check(
                     self.salt.as_deref() == Some("honoured"),
                     "salts are honoured",
@@ -89,14 +95,22 @@ pub(crate) fn of(kind: Kind, truetape: &Path, python: &Path, root: &Path) -> Res
     };
     let turns = way.record()?;
     way.compile(&engine)?;
-    let first = way.replay("first")?;
-    let second = way.replay("second")?;
+    let first = way.replay("first", "salted")?;
+    let second = way.replay("second", "salted")?;
+    let flushed = match kind.can_flush() {
+        true => Some(way.replay("flushed", "flush")?),
+        false => None,
+    };
     let mut seen = Seen {
         turns,
         outputs_exact: first.value("run.output_tokens.within_1"),
-        cached_expected: first.target("run.cached_tokens.simulated"),
+        cached_expected: first.cached_at_most(),
+        cached_of_prompts: first.target("run.cached_tokens.simulated"),
         cached: first.value("run.cached_tokens.simulated"),
         cached_again: second.value("run.cached_tokens.simulated"),
+        cached_flushed: flushed
+            .as_ref()
+            .and_then(|run| run.value("run.cached_tokens.simulated")),
         salt: first.salt(),
         isolation: first.verdict("run.isolation.cache"),
         probe: probe(truetape, &serving.url()),
@@ -177,7 +191,7 @@ impl Way<'_> {
         Ok(())
     }
 
-    fn replay(&self, out: &str) -> Result<Run, String> {
+    fn replay(&self, out: &str, cache: &str) -> Result<Run, String> {
         let url = self.serving.url();
         self.truetape(&[
             "replay",
@@ -193,6 +207,8 @@ impl Way<'_> {
             "--fail-on",
             "never",
             "--allow-captured-origin",
+            "--cache",
+            cache,
         ])?;
         let read = |name: &str| -> Result<Value, String> {
             let path = self.folder.join(out).join(name);
@@ -232,6 +248,14 @@ impl Run {
 
     fn target(&self, id: &str) -> Option<f64> {
         self.dimension(id)?.get("target")?.as_f64()
+    }
+
+    /// What the report says of the most that a cache without bound can hold.
+    fn cached_at_most(&self) -> Option<f64> {
+        let note = self.dimension("run.cached_tokens.simulated")?.get("note")?;
+        let (_, share) = note.as_str()?.split_once("up to ")?;
+        let percent: f64 = share.split_once(" %")?.0.parse().ok()?;
+        Some(percent / 100.0)
     }
 
     fn verdict(&self, id: &str) -> String {

@@ -65,13 +65,16 @@ fn input(turn: &Turn) -> u64 {
 struct Held {
     /// At least: blocks that earlier prompts brought.
     least: f64,
-    /// At most: what the target generated for a turn's parent is cached too, and blocks finer than
-    /// the set's can add up to a block to each prompt.
+    /// At most: what the target generated for a turn's parent is cached too, where it says again
+    /// what production's server said. Blocks finer than the set's can add up to a block to each
+    /// prompt; blocks of the set's own size, only what completes them.
     most: f64,
     /// Tokens of these prompts.
     inputs: f64,
     /// Whether there are blocks to simulate with.
     hashed: bool,
+    /// Whether the target says that its blocks are of the set's size.
+    same_blocks: bool,
 }
 
 impl Held {
@@ -90,15 +93,22 @@ impl Held {
         let requests = rows
             .iter()
             .map(|(_, turn)| turn.block_hashes.as_deref().unwrap_or_default());
-        let generated: HashMap<i64, u64> = rows
+        let said: HashMap<i64, (u64, u64)> = rows
             .iter()
-            .map(|(dispatch, turn)| (turn.turn_id, generated(dispatch, turn)))
+            .map(|(dispatch, turn)| (turn.turn_id, (input(turn), generated(dispatch, turn))))
             .collect();
+        let of_target = log
+            .run
+            .engine
+            .block_tokens
+            .and_then(|n| u64::try_from(n).ok());
+        let same_blocks = of_target == Some(block);
         let mut held = Self {
             least: 0.0,
             most: 0.0,
             inputs: 0.0,
             hashed,
+            same_blocks,
         };
         for (hits, (dispatch, turn)) in hits_per_request(requests, None).into_iter().zip(&rows) {
             if !answered(dispatch) {
@@ -106,11 +116,19 @@ impl Held {
             }
             let input = input(turn);
             let least = cacheable(turn, block, u64::from(hits));
-            let of_parent = turn.parent.and_then(|parent| generated.get(&parent));
-            let more = of_parent.copied().unwrap_or(0) + block;
+            let parent = turn.parent.and_then(|parent| said.get(&parent).copied());
+            let most = match parent {
+                Some((prompt, answer)) if same_blocks => cacheable(
+                    turn,
+                    block,
+                    (prompt + answer).checked_div(block).unwrap_or(0),
+                ),
+                None if same_blocks => least,
+                parent => least + parent.map_or(0, |(_, answer)| answer) + block,
+            };
             held.inputs += input as f64;
             held.least += least as f64;
-            held.most += (least + more).min(input).max(least) as f64;
+            held.most += most.min(input).max(least) as f64;
         }
         held
     }
@@ -151,7 +169,12 @@ fn cached_simulated(log: &Log<'_>) -> Dimension {
             .note("the target's capacity is not known, and a smaller cache holds less"),
         (Some(share), Some((least, most))) => {
             let draft = draft.target_between(least, most).note(format!(
-                "with what the target generates, and with finer blocks, up to {:.1} % may be cached",
+                "with what the target generates{}, up to {:.1} % may be cached",
+                if held.same_blocks {
+                    ""
+                } else {
+                    ", and with finer blocks"
+                },
                 most * 100.0
             ));
             if share <= most {

@@ -48,6 +48,27 @@ fn a_cache_that_holds_generated_blocks_is_no_failure() {
 }
 
 #[test]
+fn a_target_with_the_sets_blocks_can_hold_no_more_than_completes_them() {
+    let most = |block_tokens: Option<i64>| -> f64 {
+        let mut replay = Replay::faithful();
+        replay.run.engine.block_tokens = block_tokens;
+        let report = replay.report();
+        let said = find(&report, "run.cached_tokens.simulated").note.clone();
+        let said = said.unwrap_or_default();
+        let (_, share) = said.split_once("up to ").unwrap();
+        share.split_once(" %").unwrap().0.parse().unwrap()
+    };
+    let block = Replay::faithful().manifest.block_tokens.map(i64::from);
+    assert!(
+        most(block) < most(Some(1)),
+        "{} {}",
+        most(block),
+        most(Some(1))
+    );
+    assert_eq!(most(None), most(Some(1)));
+}
+
+#[test]
 fn prompts_of_failed_exchanges_may_be_cached() {
     let mut replay = Replay::faithful();
     for (turn, dispatch) in replay.turns.iter().zip(&mut replay.dispatches) {

@@ -8,7 +8,7 @@ use truetape_schemas::set::manifest::Semantics;
 
 /// A set, and a run that replayed it without fault.
 pub(super) struct Replay {
-    manifest: Manifest,
+    pub(super) manifest: Manifest,
     pub(super) turns: Vec<Turn>,
     pub(super) run: Run,
     pub(super) dispatches: Vec<Dispatch>,
