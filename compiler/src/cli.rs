@@ -28,6 +28,8 @@ pub enum ImportFormat {
     Azure,
     /// BurstGPT, CSV: seconds, lengths, models, session ids of conversations.
     Burstgpt,
+    /// GoReplay's files (`.gor`): HTTP/1 messages, answers paired with their requests.
+    Goreplay,
 }
 
 /// Turns a public trace into a capture.

@@ -4,8 +4,8 @@
 //! used is reported with its line number and counted: nothing is reshaped in silence.
 //!
 //! Read in this order: [`format`](mod@format) (units and block sizes), [`line`](mod@line) (one
-//! line), [`spoken`] (lines that hold text), [`table`] (lines of a table), [`scan`] (all lines,
-//! before anything is written), [`write`] (segments, in a directory [`aside`]).
+//! line), [`spoken`] (lines that hold text), [`table`] (lines of a table), [`gor`] (HTTP
+//! messages), [`scan`] (all lines, before anything is written), [`write`] (segments, in a directory [`aside`]).
 
 use crate::cli::{ImportArgs, ImportFormat};
 use crate::error::Error;
@@ -19,6 +19,7 @@ use truetape_schemas::time::{format_utc, parse_utc};
 
 mod aside;
 pub mod format;
+mod gor;
 pub mod line;
 pub mod scan;
 pub mod spoken;
@@ -106,6 +107,7 @@ pub fn run(args: ImportArgs) -> Result<Answer, Error> {
         ImportFormat::Litellm => TraceFormat::Litellm,
         ImportFormat::Azure => TraceFormat::Azure,
         ImportFormat::Burstgpt => TraceFormat::Burstgpt,
+        ImportFormat::Goreplay => TraceFormat::Goreplay,
         ImportFormat::Auto => format::detect(&args.files)?,
     };
     let start_us = parse_utc(&args.start_at).ok_or_else(|| {

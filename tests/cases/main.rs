@@ -29,6 +29,7 @@ mod replayed;
 mod replays;
 mod results;
 mod run_captures;
+mod run_messages;
 mod run_raw;
 mod run_replay;
 mod run_schedule;
@@ -240,8 +241,7 @@ fn run(dir: &Path, meter: &Meter) -> Option<Came> {
     };
     let findings = match run_kind(&case, kind) {
         Ok(seen) => check::check(&case, &seen, meter.worst_ms_since(started)),
-        Err(Stop::CannotYet(why)) => return Some(Came::CannotYet(why)),
-        Err(Stop::Broken(why)) => Findings {
+        Err(Stop(why)) => Findings {
             wrong: vec![Wrong::fault(why)],
             ..Findings::default()
         },
@@ -269,18 +269,13 @@ fn judge(case: &Case, findings: Findings) -> Came {
     }
 }
 
-/// Why a case was not run to its end.
+/// Why a case was not run to its end: the folder, or the run, is broken.
 #[derive(Debug)]
-enum Stop {
-    /// The product lacks what it is about.
-    CannotYet(String),
-    /// The folder, or the run, is broken.
-    Broken(String),
-}
+struct Stop(String);
 
 impl From<String> for Stop {
     fn from(why: String) -> Self {
-        Self::Broken(why)
+        Self(why)
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
         Err(nothing) if nothing.stderr.contains("no inference traffic") => Set::empty(store),
         Err(ended) => {
             let why = format!("compile ended with {:?}: {}", ended.code, ended.stderr);
-            return Err(Stop::Broken(why));
+            return Err(Stop(why));
         }
     };
     let mut seen = Seen::new("", "compiler");

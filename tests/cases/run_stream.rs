@@ -16,7 +16,7 @@ use truetape_testkit::upstream::{Record, Script, Upstream};
 /// Runs every variant, through each part the case is about.
 pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
     if let Some(what) = not_understood(case)? {
-        return Err(Stop::Broken(format!("the driver does not know {what}")));
+        return Err(Stop(format!("the driver does not know {what}")));
     }
     let variants = variants(case)?;
     let mut all = Vec::new();

@@ -40,7 +40,7 @@ fn imported(file: &Path, out: &Path, zone: &str) -> Result<Vec<Exchange>, Stop> 
     let ended = import_in("auto", &[file.to_owned()], out, zone);
     if ended.code != Some(0) {
         let (code, stderr) = (ended.code, ended.stderr);
-        return Err(Stop::Broken(format!(
+        return Err(Stop(format!(
             "import in {zone} ended with {code:?}: {stderr}"
         )));
     }

@@ -85,7 +85,7 @@ fn imported(dir: &TempDir, targets: &[usize]) -> Result<(), Stop> {
     let ended = import("mooncake", &[trace], &dir.join("capture"), &[]);
     match ended.code {
         Some(0) => Ok(()),
-        code => Err(Stop::Broken(format!(
+        code => Err(Stop(format!(
             "import ended with {code:?}: {}",
             ended.stderr
         ))),

@@ -5,8 +5,8 @@ use crate::case::Case;
 use crate::check::Seen;
 use crate::compiled::{self, import};
 use crate::replays::{self, Options};
-use crate::run_table;
 use crate::server::{self, Target};
+use crate::{run_messages, run_table};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,6 @@ use truetape_testkit::tempdir::TempDir;
 /// Formats that are chosen by the start of a file's name; any other file says itself what it is.
 const NAMED: &[&str] = &["mooncake", "bailian"];
 
-/// Endings of formats that cannot be imported yet.
-const CANNOT: &[(&str, &str)] = &[(".gor", "GoReplay files are not imported yet")];
-
 /// Runs the case.
 pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
     if case.has("server.json") {
@@ -33,8 +30,9 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Seen>, Stop> {
             all.push(run_table::run(case, &file)?);
             continue;
         }
-        if let Some((_, why)) = CANNOT.iter().find(|(ending, _)| file.ends_with(ending)) {
-            return Err(Stop::CannotYet((*why).to_owned()));
+        if file.ends_with(".gor") {
+            all.push(run_messages::run(case, &stem, &file)?);
+            continue;
         }
         let traces = case.traces().len();
         let variant = if traces == 1 {

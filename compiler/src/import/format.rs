@@ -21,6 +21,8 @@ pub enum TraceFormat {
     Azure,
     /// CSV of BurstGPT: seconds, lengths, models, sessions of conversations.
     Burstgpt,
+    /// GoReplay's files: HTTP messages with their times.
+    Goreplay,
 }
 
 /// Lines that are looked at to tell a format.
@@ -36,6 +38,7 @@ impl TraceFormat {
             Self::Litellm => "litellm",
             Self::Azure => "azure",
             Self::Burstgpt => "burstgpt",
+            Self::Goreplay => "goreplay",
         }
     }
 
@@ -48,6 +51,7 @@ impl TraceFormat {
             Self::Litellm => "instants or seconds",
             Self::Azure => "instants in UTC, in steps of 100 ns",
             Self::Burstgpt => "seconds",
+            Self::Goreplay => "nanoseconds since 1970",
         }
     }
 
@@ -56,7 +60,7 @@ impl TraceFormat {
         match self {
             Self::Mooncake => 1_000,
             Self::Bailian | Self::Litellm | Self::Burstgpt => 1_000_000,
-            Self::Lmcache | Self::Azure => 1,
+            Self::Lmcache | Self::Azure | Self::Goreplay => 1,
         }
     }
 
@@ -65,7 +69,12 @@ impl TraceFormat {
         match self {
             Self::Mooncake => 512,
             // Text has no blocks yet, and lengths alone have none.
-            Self::Bailian | Self::Lmcache | Self::Litellm | Self::Azure | Self::Burstgpt => 16,
+            Self::Bailian
+            | Self::Lmcache
+            | Self::Litellm
+            | Self::Azure
+            | Self::Burstgpt
+            | Self::Goreplay => 16,
         }
     }
 
@@ -103,8 +112,8 @@ impl TraceFormat {
                 "request",
                 "response",
             ],
-            // Columns are named in `table`.
-            Self::Azure | Self::Burstgpt => &[],
+            // Columns are named in `table`, and messages have no keys.
+            Self::Azure | Self::Burstgpt | Self::Goreplay => &[],
         }
     }
 
@@ -136,6 +145,10 @@ impl TraceFormat {
                 ends,
                 outcomes,
                 "text, models, sampling parameters, sessions, prefix sharing",
+            ],
+            Self::Goreplay => &[
+                "when tokens came; answers that were not recorded: their requests are taken for complete",
+                "headers, but for the session that they name",
             ],
             Self::Burstgpt => &[
                 ends,
@@ -170,6 +183,9 @@ fn detect_file(path: &Path) -> Result<TraceFormat, Error> {
     let file = std::fs::File::open(path).map_err(|cause| Error::io(path, cause))?;
     let lines = std::io::BufReader::new(file).lines().take(DETECT_LINES);
     let lines: Vec<String> = lines.map_while(Result::ok).collect();
+    if path.extension().is_some_and(|extension| extension == "gor") {
+        return Ok(TraceFormat::Goreplay);
+    }
     if let Some(format) = lines.first().and_then(|line| table::told_by(line)) {
         return Ok(format);
     }

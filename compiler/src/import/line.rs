@@ -2,12 +2,13 @@
 
 use super::format::TraceFormat;
 use super::spoken::{self, Spoken};
-use super::table;
+use super::{gor, table};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use truetape_schemas::capture::Exchange;
 
 /// What a line says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceRow {
     /// Its timestamp, in microseconds.
     pub timestamp_us: i64,
@@ -29,6 +30,8 @@ pub struct TraceRow {
     pub failed: bool,
     /// What was asked and answered, where the format holds text.
     pub spoken: Option<Box<Spoken>>,
+    /// All that a recorder would have written, where the format holds messages.
+    pub recorded: Option<Box<Exchange>>,
     /// Keys that are not carried over.
     pub other_keys: BTreeSet<String>,
 }
@@ -51,6 +54,9 @@ pub(super) fn unusable<T>(reason: &'static str, problem: impl Into<String>) -> R
 
 /// Reads one line.
 pub fn read(format: TraceFormat, line: &[u8], block_tokens: u32) -> Result<TraceRow, Unusable> {
+    if format == TraceFormat::Goreplay {
+        return gor::read(line);
+    }
     if let Some(layouts) = table::layouts(format) {
         return table::read(layouts, format, line);
     }
@@ -71,7 +77,8 @@ pub fn read(format: TraceFormat, line: &[u8], block_tokens: u32) -> Result<Trace
         TraceFormat::Mooncake
         | TraceFormat::Bailian
         | TraceFormat::Azure
-        | TraceFormat::Burstgpt => {}
+        | TraceFormat::Burstgpt
+        | TraceFormat::Goreplay => {}
     }
     let input_tokens = count(&object, "input_length")?;
     let row = TraceRow {

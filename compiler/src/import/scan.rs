@@ -3,7 +3,7 @@
 
 use super::format::TraceFormat;
 use super::line::{TraceRow, Unusable, read};
-use super::table;
+use super::{gor, table};
 use crate::error::Error;
 use crate::talk::Progress;
 use std::collections::BTreeSet;
@@ -115,6 +115,9 @@ pub(super) fn each_row(
     path: &Path,
     mut f: impl FnMut(u64, &[u8]) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    if format == TraceFormat::Goreplay {
+        return gor::each_request(path, f);
+    }
     let mut header = table::layouts(format);
     each_line(path, |number, line| match header.take() {
         Some(layouts) => table::check_header(layouts, path, line),

@@ -95,7 +95,8 @@ pub(super) fn layouts(format: TraceFormat) -> Option<&'static [Layout]> {
         TraceFormat::Mooncake
         | TraceFormat::Bailian
         | TraceFormat::Lmcache
-        | TraceFormat::Litellm => None,
+        | TraceFormat::Litellm
+        | TraceFormat::Goreplay => None,
     }
 }
 

@@ -146,7 +146,7 @@ impl RowMaker<'_> {
         let (session_key, session_rule) = self.session(&row);
         let hashed = row.hash_ids.is_some();
         let chat = row.chat;
-        let spoken = row.spoken;
+        let (spoken, recorded) = (row.spoken, row.recorded);
         let exchange = Exchange {
             exchange_id: exchange_id(self.options.format, index, line),
             proxy_id: format!("import:{}", self.options.format.name()),
@@ -179,9 +179,19 @@ impl RowMaker<'_> {
             parse_status: ParseStatus::NotApplicable,
             ..Exchange::default()
         };
-        match spoken {
-            Some(spoken) => spoken.put(exchange),
-            None => exchange,
+        match (spoken, recorded) {
+            (Some(spoken), _) => spoken.put(exchange),
+            (None, Some(recorded)) => Exchange {
+                exchange_id: exchange.exchange_id,
+                proxy_id: exchange.proxy_id,
+                conn_id: exchange.conn_id,
+                conn_seq: exchange.conn_seq,
+                arrival: exchange.arrival,
+                arrival_mono_us: exchange.arrival_mono_us,
+                arrival_rest_ns: exchange.arrival_rest_ns,
+                ..*recorded
+            },
+            (None, None) => exchange,
         }
     }
 
