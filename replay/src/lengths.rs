@@ -7,13 +7,14 @@ use crate::cli::Output;
 use truetape_schemas::set::Turn;
 
 /// How an answer's length was controlled; the words of the column `enforcement`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Enforcement {
     /// Exactly the recorded length.
     Enforce,
     /// At most this length.
     Cap,
     /// The client's own parameters.
+    #[default]
     AsRecorded,
 }
 
@@ -59,7 +60,8 @@ pub fn ask(turn: &Turn, output: Output, enforceable: bool) -> Ask {
         return as_recorded(turn, None);
     }
     let Some(recorded) = turn.output_tokens else {
-        return unknown(turn);
+        let forced = output == Output::Enforce && enforceable;
+        return reaching(turn, unknown(turn), forced);
     };
     let choices = i64::from(turn.n.unwrap_or(1)).max(1);
     let remark = match (recorded, choices) {
@@ -97,6 +99,20 @@ fn unknown(turn: &Turn) -> Ask {
             remark,
         },
         None => as_recorded(turn, remark),
+    }
+}
+
+/// An answer that production's client left must go on until then, or there is nothing to leave: at
+/// least as many tokens as it had seen events are asked for, where the target can be made to.
+fn reaching(turn: &Turn, ask: Ask, forced: bool) -> Ask {
+    let seen = turn.recorded_token_events.map(i64::from);
+    let Some(seen) = seen.filter(|seen| forced && 0 < *seen) else {
+        return ask;
+    };
+    let least = ask.min_tokens.unwrap_or(seen).max(seen);
+    Ask {
+        min_tokens: Some(ask.max_tokens.map_or(least, |most| least.min(most))),
+        ..ask
     }
 }
 

@@ -1,5 +1,6 @@
 //! A server and a set small enough to be read, so that every expected number is known.
 
+use super::spoken;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,6 +24,8 @@ pub(crate) enum Mood {
     Strict,
     /// Answers the first few, then 500.
     Failing { after: usize },
+    /// Answers 500 to a request that holds this text.
+    FailingOn(&'static str),
     /// Says what it has cached: a prompt it has seen, under the same salt if it honours salts.
     Caching { honours_salt: bool },
     /// Never answers the first request of a run, and answers 500 to the others.
@@ -54,6 +57,15 @@ pub(crate) struct Seen {
 impl Seen {
     fn is_measured(&self) -> bool {
         self.header(RUN_HEADER).is_some() && self.header(PROBE_HEADER).is_none()
+    }
+
+    /// The path that was asked for.
+    pub(crate) fn path(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or_default()
+    }
+
+    fn says(&self, text: &str) -> bool {
+        String::from_utf8_lossy(&self.bytes).contains(text)
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<String> {
@@ -189,7 +201,10 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
     let cached = match scene.mood {
         Mood::Caching { honours_salt } => seen.iter().any(|earlier: &Seen| {
             let same = |field: &str| earlier.body[field] == request.body[field];
-            same("messages") && (!honours_salt || same("cache_salt"))
+            let prompt = ["messages", "prompt", "input", "text"]
+                .into_iter()
+                .all(same);
+            prompt && (!honours_salt || ["cache_salt", "extra_key"].into_iter().all(same))
         }),
         _ => false,
     };
@@ -213,12 +228,15 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
             Duration::ZERO,
         ),
         Mood::Halves => {
-            let whole = stream(false);
+            let whole = spoken::answer(request, false);
             let (half, _) = whole.split_at(whole.len() - 40);
             (half.to_owned(), Duration::ZERO)
         }
         Mood::Silent => (String::new(), Duration::from_secs(3_600)),
         Mood::Page(page) => (json(200, page), Duration::ZERO),
+        Mood::FailingOn(text) if request.says(text) => {
+            (json(500, r#"{"error":{"message":"down"}}"#), Duration::ZERO)
+        }
         Mood::Failing { after } if after < nth => {
             (json(500, r#"{"error":{"message":"down"}}"#), Duration::ZERO)
         }
@@ -226,9 +244,9 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
             if after <= nth {
                 scene.leave.cancel();
             }
-            (stream(cached), scene.service)
+            (spoken::answer(request, cached), scene.service)
         }
-        _ => (stream(cached), scene.service),
+        _ => (spoken::answer(request, cached), scene.service),
     }
 }
 
@@ -249,26 +267,6 @@ fn counters(requests: usize) -> String {
          # TYPE vllm:kv_cache_usage_perc gauge\nvllm:kv_cache_usage_perc 0.25\n\
          # TYPE vllm:prefix_cache_queries counter\nvllm:prefix_cache_queries_total {queries}\n\
          # TYPE vllm:prefix_cache_hits counter\nvllm:prefix_cache_hits_total {hits}\n"
-    )
-}
-
-fn stream(cached: bool) -> String {
-    let cached = if cached { 8 } else { 0 };
-    let events = [
-        r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#.to_owned(),
-        r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"length"}]}"#.to_owned(),
-        format!(
-            r#"{{"choices":[],"usage":{{"prompt_tokens":8,"completion_tokens":1,"total_tokens":9,"prompt_tokens_details":{{"cached_tokens":{cached}}}}}}}"#
-        ),
-        "[DONE]".to_owned(),
-    ];
-    let body: String = events
-        .iter()
-        .map(|event| format!("data: {event}\n\n"))
-        .collect();
-    let length = body.len();
-    format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\n\r\n{body}"
     )
 }
 
@@ -318,21 +316,29 @@ pub(crate) fn turn(turn_id: i64, session: &str, start_ms: i64) -> Turn {
 }
 
 fn part() -> Content {
-    let body = br#"{"role":"user","content":"ping"}"#.to_vec();
-    let content_id = truetape_schemas::ids::content_id(&body);
+    content(ContentKind::Message, r#"{"role":"user","content":"ping"}"#)
+}
+
+/// A part of a set.
+pub(crate) fn content(kind: ContentKind, body: &str) -> Content {
+    let body = body.as_bytes().to_vec();
     Content {
-        content_id,
-        kind: ContentKind::Message,
-        tokens: Some(8),
+        content_id: truetape_schemas::ids::content_id(&body),
+        kind,
+        tokens: None,
         body,
     }
 }
 
 /// Writes a set to a directory.
 pub(crate) fn write_set(dir: &Path, turns: &[Turn]) -> PathBuf {
+    write_set_of(dir, turns, vec![part()])
+}
+
+/// The same with its content.
+pub(crate) fn write_set_of(dir: &Path, turns: &[Turn], contents: Vec<Content>) -> PathBuf {
     let set = dir.join("set");
     std::fs::create_dir_all(&set).unwrap();
-    let contents = vec![part()];
     let mut writer = Writer::<Turn>::create(&set.join(store::TURNS)).unwrap();
     writer.write(turns).unwrap();
     writer.finish(&[]).unwrap();
