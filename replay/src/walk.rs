@@ -29,6 +29,7 @@ use truetape_schemas::run::Dispatch;
 
 mod ahead;
 mod ending;
+mod findings;
 mod window;
 
 use ahead::{Ahead, Starter};
@@ -238,23 +239,6 @@ fn zero(start_at_us: Option<i64>) -> Result<Instant, Error> {
 
 fn end_us(row: &Dispatch) -> Option<i64> {
     Some(row.sent_us? + row.request_end_us.unwrap_or(0) + row.end_us?)
-}
-
-impl Shared {
-    /// What a user should know of the whole run.
-    fn findings(&self) -> Vec<String> {
-        let said = |count: u64, what: &str| (count != 0).then(|| format!("{count} {what}"));
-        let stayed = said(
-            self.stayed.load(Ordering::Relaxed),
-            "answers ended before production's client had gone away: they were read whole",
-        );
-        let opened = said(
-            self.client.opened_late(),
-            "requests came over an open connection in production and had to open one here",
-        );
-        let found = self.answers.finding().into_iter();
-        found.chain(stayed).chain(opened).collect()
-    }
 }
 
 async fn exchange(

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod answers;
+mod cancels;
+mod connected;
 mod dialects;
 mod faults;
 mod metrics;

@@ -40,6 +40,18 @@ pub(crate) enum Mood {
     Garbage,
     /// Begins every answer, and closes the connection in it.
     Halves,
+    /// The same of an answer in chunks, inside one.
+    HalfChunks,
+    /// Begins every answer, and then neither sends nor closes: a peer that is gone.
+    Vanishing,
+    /// Accepts connections and answers nothing at all, not even questions.
+    Mute,
+    /// Sends its answers in many pieces, each after the service time.
+    Slow,
+    /// Says ten tokens, each after the service time.
+    Ten,
+    /// Answers with events that are no JSON.
+    BrokenEvents,
     /// Reads every request, keeps the connection open, and says nothing.
     Silent,
     /// Counts under vLLM's names.
@@ -52,6 +64,8 @@ pub(crate) struct Seen {
     pub(crate) head: String,
     pub(crate) body: serde_json::Value,
     pub(crate) bytes: Vec<u8>,
+    /// Which connection it came over, in the order in which they were opened.
+    pub(crate) connection: usize,
 }
 
 impl Seen {
@@ -150,11 +164,13 @@ impl Server {
 
 async fn accept(listener: TcpListener, scene: Scene) {
     let mut connections = JoinSet::new();
+    let mut opened = 0;
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 let (stream, _) = accepted.unwrap();
-                connections.spawn(serve(stream, scene.clone()));
+                connections.spawn(serve(stream, opened, scene.clone()));
+                opened += 1;
             }
             () = scene.leave.cancelled() => break,
         }
@@ -163,14 +179,54 @@ async fn accept(listener: TcpListener, scene: Scene) {
     while connections.join_next().await.is_some() {}
 }
 
-async fn serve(mut stream: TcpStream, scene: Scene) {
+async fn serve(mut stream: TcpStream, connection: usize, scene: Scene) {
     while let Some(request) = read_request(&mut stream).await {
+        let request = Seen {
+            connection,
+            ..request
+        };
+        if scene.mood == Mood::Mute {
+            return std::future::pending().await;
+        }
         let (answer, wait) = answer(&request, &scene);
+        if scene.mood == Mood::Slow && request.is_measured() {
+            return dribble(&mut stream, &answer, scene.service).await;
+        }
+        if scene.mood == Mood::Ten {
+            say_ten(&mut stream, scene.service).await;
+            return;
+        }
         tokio::time::sleep(wait).await;
         if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
         }
-        if scene.leave.is_cancelled() || matches!(scene.mood, Mood::Garbage | Mood::Halves) {
+        match scene.mood {
+            Mood::Vanishing if request.is_measured() => return std::future::pending().await,
+            Mood::Garbage | Mood::Halves | Mood::HalfChunks => return,
+            _ if scene.leave.is_cancelled() => return,
+            _ => {}
+        }
+    }
+}
+
+/// Says ten tokens, each after a pause, and closes.
+async fn say_ten(stream: &mut TcpStream, pause: Duration) {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let token = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":null}]}\n\n";
+    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    for piece in std::iter::once(head).chain([token; 10]).chain([end]) {
+        if stream.write_all(piece.as_bytes()).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Writes an answer piece by piece, each after a pause.
+async fn dribble(stream: &mut TcpStream, answer: &str, pause: Duration) {
+    for piece in answer.as_bytes().chunks(40) {
+        tokio::time::sleep(pause).await;
+        if stream.write_all(piece).await.is_err() {
             return;
         }
     }
@@ -232,6 +288,22 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
             let (half, _) = whole.split_at(whole.len() - 40);
             (half.to_owned(), Duration::ZERO)
         }
+        Mood::Vanishing => {
+            let whole = spoken::answer(request, false);
+            let (half, _) = whole.split_at(whole.len() - 40);
+            (half.to_owned(), Duration::ZERO)
+        }
+        Mood::HalfChunks => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+            (
+                format!("{head}ff\r\ndata: {{\"choices\":[{{"),
+                Duration::ZERO,
+            )
+        }
+        Mood::BrokenEvents => {
+            let broken = "data: {\"choices\":[{\"delta\n\ndata: ]]\n\ndata: [DONE]\n\n";
+            (spoken::whole(broken), Duration::ZERO)
+        }
         Mood::Silent => (String::new(), Duration::from_secs(3_600)),
         Mood::Page(page) => (json(200, page), Duration::ZERO),
         Mood::FailingOn(text) if request.says(text) => {
@@ -285,6 +357,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<Seen> {
                     head,
                     body: serde_json::from_slice(&body).unwrap_or_default(),
                     bytes: body,
+                    connection: 0,
                 });
             }
         }
