@@ -6,6 +6,7 @@ mod cancels;
 mod connected;
 mod dialects;
 mod faults;
+mod flags;
 mod metrics;
 mod on_disk;
 mod scheduled;
