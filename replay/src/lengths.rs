@@ -194,6 +194,30 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_was_left_goes_on_until_then() {
+        let left = |max_tokens, min_tokens, seen| Turn {
+            min_tokens,
+            recorded_token_events: Some(seen),
+            ..turn(None, max_tokens)
+        };
+        let least = |turn: &Turn, output, enforceable| ask(turn, output, enforceable).min_tokens;
+        let cases = [
+            (left(Some(50), None, 7), Some(7)),
+            (left(Some(5), None, 7), Some(5)),
+            (left(None, Some(9), 7), Some(9)),
+            (left(None, None, 7), Some(7)),
+            (left(Some(50), None, 0), None),
+        ];
+        for (turn, expected) in cases {
+            assert_eq!(least(&turn, Output::Enforce, true), expected, "{turn:?}");
+        }
+        let turn = left(Some(50), None, 7);
+        assert_eq!(least(&turn, Output::Enforce, false), None);
+        assert_eq!(least(&turn, Output::Cap, true), None);
+        assert_eq!(least(&turn, Output::AsRecorded, true), None);
+    }
+
+    #[test]
     fn choices_share_the_recorded_total() {
         let two = Turn {
             n: Some(2),
@@ -211,10 +235,11 @@ mod tests {
             max_tokens in proptest::option::of(0i64..5_000),
             min_tokens in proptest::option::of(0i64..5_000),
             n in proptest::option::of(0i32..5),
+            recorded_token_events in proptest::option::of(0i32..5_000),
             output in prop_oneof![Just(Output::Enforce), Just(Output::Cap), Just(Output::AsRecorded)],
             enforceable: bool,
         ) {
-            let turn = Turn { min_tokens, n, ..turn(recorded, max_tokens) };
+            let turn = Turn { min_tokens, n, recorded_token_events, ..turn(recorded, max_tokens) };
             let ask = ask(&turn, output, enforceable);
             prop_assert!(ask.max_tokens.is_none_or(|bound| 0 < bound));
             if let (Some(min_tokens), Some(max_tokens)) = (ask.min_tokens, ask.max_tokens) {
