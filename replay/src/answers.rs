@@ -36,13 +36,19 @@ impl Answers {
         names.insert(turn_id, name.to_owned());
     }
 
-    /// The name of the answer that a turn continues. One that has none is sent without, and counted.
-    pub fn continued_by(&self, planned: &Planned) -> Option<String> {
+    /// The name of the answer that a turn continues, as far as it is known.
+    pub fn name_for(&self, planned: &Planned) -> Option<String> {
         let parent = planned.continues?;
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = names.get(&parent).cloned();
+        names.get(&parent).cloned()
+    }
+
+    /// The same of a turn that is sent now. One that has none is sent without, and counted.
+    pub fn continued_by(&self, planned: &Planned) -> Option<String> {
+        let name = self.name_for(planned);
+        let nameless = planned.continues.is_some() && name.is_none();
         self.nameless
-            .fetch_add(u64::from(name.is_none()), Ordering::Relaxed);
+            .fetch_add(u64::from(nameless), Ordering::Relaxed);
         name
     }
 

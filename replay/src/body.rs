@@ -188,8 +188,8 @@ impl Body {
         whole.into()
     }
 
-    /// Room for the whole body.
-    fn len_bound(&self, library: &Library) -> usize {
+    /// Room for the whole body: its length, a `previous_response_id` aside, or a few bytes more.
+    pub fn len_bound(&self, library: &Library) -> usize {
         let parts = self
             .parts
             .iter()

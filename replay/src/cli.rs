@@ -123,6 +123,11 @@ pub struct ReplayArgs {
     #[arg(long, env = "TRUETAPE_TIMEOUT", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub timeout: Option<Duration>,
 
+    /// Give up on an exchange of which nothing has come or gone for so long; `0s` waits for ever. A long
+    /// answer that goes on is never cut.
+    #[arg(long, env = "TRUETAPE_IDLE_TIMEOUT", value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
+    pub idle_timeout: Duration,
+
     /// After a first Ctrl-C, or when a limit stopped the run, wait this long for exchanges in flight.
     #[arg(long, env = "TRUETAPE_GRACE", value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
@@ -130,6 +135,10 @@ pub struct ReplayArgs {
     /// Spin for up to this long (at most 100us) before each deadline, instead of sleeping to it.
     #[arg(long, env = "TRUETAPE_SPIN", value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
     pub spin: Duration,
+
+    /// Which connection carries which request.
+    #[arg(long, env = "TRUETAPE_CONNECTIONS", value_enum, default_value_t = Connections::Pool)]
+    pub connections: Connections,
 
     /// Connections opened before time zero.
     #[arg(
@@ -252,6 +261,27 @@ pub enum Cache {
     Flush,
     /// Whatever it holds.
     AsIs,
+}
+
+/// Which connection carries which request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Connections {
+    /// Whichever is idle, as HTTP clients do.
+    Pool,
+    /// A new one for each.
+    Fresh,
+    /// As in production: those that shared a connection share one here.
+    Recorded,
+}
+
+impl From<Connections> for crate::client::Reuse {
+    fn from(connections: Connections) -> Self {
+        match connections {
+            Connections::Pool => Self::Pool,
+            Connections::Fresh => Self::Fresh,
+            Connections::Recorded => Self::Recorded,
+        }
+    }
 }
 
 /// Whose answers a session's history carries.

@@ -8,22 +8,29 @@ use crate::error::Error;
 use crate::plan::Cancel;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use truetape_schemas::wire::Dialect;
 
 mod exchanged;
 mod link;
+mod pulse;
+mod shelf;
 mod socket;
 mod target;
 mod tls;
 mod told;
 
+use exchanged::Bounds;
 pub use exchanged::{
-    Exchanged, Failure, Fetched, NOT_AN_ANSWER, RECORDED_CANCEL, Request, is_answer,
+    Exchanged, Failure, Fetched, NOT_AN_ANSWER, Prepared, RECORDED_CANCEL, Request, is_answer,
 };
 use link::Link;
+use shelf::Shelf;
+pub use shelf::{Carrier, Reuse};
 pub use target::Target;
 use tls::Tls;
 pub use tls::Trust;
@@ -61,7 +68,8 @@ pub struct Client {
     target: Target,
     tls: Option<Tls>,
     http: Http,
-    idle: Mutex<Vec<Link>>,
+    shelf: Mutex<Shelf>,
+    opened_late: AtomicU64,
 }
 
 impl Client {
@@ -71,21 +79,22 @@ impl Client {
             target,
             tls: None,
             http: Http::One,
-            idle: Mutex::default(),
+            shelf: Mutex::default(),
+            opened_late: AtomicU64::new(0),
         }
     }
 
     /// The same of any target.
-    pub fn open(target: Target, trust: &Trust, http: Http) -> Result<Self, Error> {
+    pub fn open(target: Target, trust: &Trust, http: Http, reuse: Reuse) -> Result<Self, Error> {
         let tls = match target.is_tls {
             true => Some(Tls::load(&target.host, trust, http)?),
             false => None,
         };
         Ok(Self {
-            target,
             tls,
             http,
-            idle: Mutex::default(),
+            shelf: Mutex::new(Shelf::new(reuse)),
+            ..Self::new(target)
         })
     }
 
@@ -94,26 +103,60 @@ impl Client {
         &self.target
     }
 
+    /// Says how many requests each recorded connection is to carry: it is kept until the last of them
+    /// has ended.
+    pub fn expect(&self, requests: HashMap<i64, usize>) {
+        self.shelf().expect(requests);
+    }
+
+    /// Requests that came over an open connection in production and had to open one here.
+    pub fn opened_late(&self) -> u64 {
+        self.opened_late.load(Ordering::Relaxed)
+    }
+
     /// Opens connections ahead of use, until there are `count` or the target takes no more.
     pub async fn warm(&self, count: usize) -> usize {
         for opened in 0..count {
             match self.connect().await {
-                Ok(link) => self.check_in(link),
+                Ok(link) => self.shelf().put(None, link),
                 Err(_) => return opened,
             }
         }
         count
     }
 
+    /// Builds everything of a request that can be built before it is sent.
+    pub fn prepare(&self, request: Request) -> Prepared {
+        let bounds = Bounds::of(&request);
+        let body_bytes = request.body.len();
+        let built = http::Request::builder()
+            .method(request.method)
+            .uri(request.path)
+            .header(http::header::HOST, &self.target.authority)
+            .body(Full::new(request.body));
+        let wire = built.map_err(|cause| cause.to_string()).map(|mut wire| {
+            wire.headers_mut().extend(request.headers);
+            wire
+        });
+        Prepared {
+            wire,
+            bounds,
+            body_bytes,
+        }
+    }
+
     /// Sends a request and reads its answer.
     pub async fn send(&self, request: &Request) -> Exchanged {
-        self.send_until(request, &CancellationToken::new()).await
+        let prepared = self.prepare(request.clone());
+        self.send_until(prepared, &CancellationToken::new()).await
     }
 
     /// The same, cut short when `cut` is cancelled.
-    pub async fn send_until(&self, request: &Request, cut: &CancellationToken) -> Exchanged {
-        let mut told = Told::new(request.dialect);
-        let failure = self.carry(request, &mut told, cut).await;
+    pub async fn send_until(&self, prepared: Prepared, cut: &CancellationToken) -> Exchanged {
+        let carrier = prepared.bounds.carrier;
+        let mut told = Told::new(prepared.bounds.dialect);
+        let failure = self.carry(prepared, &mut told, cut).await;
+        self.shelf().ended(carrier);
         told.exchanged(failure)
     }
 
@@ -123,10 +166,9 @@ impl Client {
             kept: Some(Vec::new()),
             ..Told::new(Dialect::Unknown)
         };
-        if let Some(failure) = self
-            .carry(request, &mut told, &CancellationToken::new())
-            .await
-        {
+        let never = CancellationToken::new();
+        let prepared = self.prepare(request.clone());
+        if let Some(failure) = self.carry(prepared, &mut told, &never).await {
             return Err(failure);
         }
         let status = told.status.unwrap_or_default();
@@ -139,13 +181,15 @@ impl Client {
 
     async fn carry(
         &self,
-        request: &Request,
+        prepared: Prepared,
         told: &mut Told,
         cut: &CancellationToken,
     ) -> Option<Failure> {
-        let exchange = Box::pin(self.exchange(request, told));
+        let Prepared { wire, bounds, .. } = prepared;
+        let pulse = Arc::clone(&told.pulse);
+        let exchange = Box::pin(self.exchange(wire, bounds, told));
         let bounded = async {
-            match request.timeout {
+            match bounds.timeout {
                 Some(most) => tokio::time::timeout(most, exchange)
                     .await
                     .unwrap_or(Err(Failure::Timeout)),
@@ -153,11 +197,17 @@ impl Client {
             }
         };
         let gone = async {
-            match request.cancel {
+            match bounds.cancel {
                 Some(Cancel::AfterUs(us)) => {
                     tokio::time::sleep(Duration::from_micros(us.unsigned_abs())).await;
                 }
                 _ => std::future::pending().await,
+            }
+        };
+        let silent = async {
+            match bounds.idle_timeout {
+                Some(most) => pulse.silence(most).await,
+                None => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -165,20 +215,27 @@ impl Client {
             ended = bounded => ended.err(),
             () = cut.cancelled() => Some(Failure::Aborted),
             () = gone => Some(Failure::RecordedCancel),
+            () = silent => Some(Failure::Silence),
         }
     }
 
-    async fn exchange(&self, request: &Request, told: &mut Told) -> Result<(), Failure> {
-        let mut wire = self.wire(request)?;
+    async fn exchange(
+        &self,
+        wire: Result<http::Request<Full<Bytes>>, String>,
+        bounds: Bounds,
+        told: &mut Told,
+    ) -> Result<(), Failure> {
+        let mut wire = wire.map_err(Failure::NoAnswer)?;
         let mut fresh = false;
         loop {
-            let mut link = self.link(fresh).await?;
+            let mut link = self.link(fresh, bounds.carrier).await?;
+            told.pulse.follow(&link.written);
             told.handed(link.carried != 0);
             if link.is_http2() {
                 self.name_server(&mut wire)?;
             }
             match link.send(wire).await {
-                Ok(response) => return self.read(link, response, told, request.cancel).await,
+                Ok(response) => return self.read(link, response, told, bounds).await,
                 Err(mut refused) => {
                     told.request_end = Some(link.written.at());
                     let unsent = refused.take_message();
@@ -193,17 +250,6 @@ impl Client {
         }
     }
 
-    fn wire(&self, request: &Request) -> Result<http::Request<Full<Bytes>>, Failure> {
-        let built = http::Request::builder()
-            .method(&request.method)
-            .uri(&request.path)
-            .header(http::header::HOST, &self.target.authority)
-            .body(Full::new(request.body.clone()));
-        let mut built = built.map_err(|cause| Failure::NoAnswer(cause.to_string()))?;
-        built.headers_mut().extend(request.headers.clone());
-        Ok(built)
-    }
-
     /// HTTP/2 names the server in the address.
     fn name_server(&self, wire: &mut http::Request<Full<Bytes>>) -> Result<(), Failure> {
         let whole = format!("{}{}", self.target.origin(), wire.uri());
@@ -216,14 +262,20 @@ impl Client {
         Ok(())
     }
 
-    async fn link(&self, fresh: bool) -> Result<Link, Failure> {
+    async fn link(&self, fresh: bool, carrier: Option<Carrier>) -> Result<Link, Failure> {
         if !fresh {
-            while let Some(mut link) = self.check_out() {
+            loop {
+                let Some(mut link) = self.shelf().take(carrier) else {
+                    break;
+                };
                 if link.is_usable().await {
                     return Ok(link);
                 }
             }
         }
+        let had_one = carrier.is_some_and(|carrier| !carrier.is_first);
+        self.opened_late
+            .fetch_add(u64::from(had_one), Ordering::Relaxed);
         self.connect().await.map_err(Failure::Connect)
     }
 
@@ -231,18 +283,8 @@ impl Client {
         Link::connect(&self.target.addresses, self.tls.as_ref(), self.http).await
     }
 
-    fn check_out(&self) -> Option<Link> {
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()
-    }
-
-    fn check_in(&self, link: Link) {
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(link);
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn read(
@@ -250,7 +292,7 @@ impl Client {
         mut link: Link,
         response: http::Response<hyper::body::Incoming>,
         told: &mut Told,
-        cancel: Option<Cancel>,
+        bounds: Bounds,
     ) -> Result<(), Failure> {
         let (head, mut body) = response.into_parts();
         told.request_end = Some(link.written.at());
@@ -274,7 +316,7 @@ impl Client {
             match frame {
                 Some(Ok(frame)) => {
                     told.frame(frame.data_ref());
-                    if is_over(cancel, told) {
+                    if is_over(bounds.cancel, told) {
                         return Err(Failure::RecordedCancel);
                     }
                 }
@@ -285,7 +327,7 @@ impl Client {
         told.ended = Some(Instant::now());
         link.rest();
         if link.is_usable().await {
-            self.check_in(link);
+            self.shelf().put(bounds.carrier, link);
         }
         Ok(())
     }
@@ -293,7 +335,7 @@ impl Client {
 
 /// Whether production's client had gone away by now.
 fn is_over(cancel: Option<Cancel>, told: &Told) -> bool {
-    matches!(cancel, Some(Cancel::AfterTokens(tokens)) if tokens <= told.token_events())
+    matches!(cancel, Some(Cancel::AfterEvents(events)) if events <= told.token_events())
 }
 
 /// An error with its causes, in one line.

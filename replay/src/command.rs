@@ -5,10 +5,10 @@ use crate::cli::{Cache, FailOn, OnFailedTurn, Output, ReplayArgs};
 use crate::client::{Client, Target};
 use crate::error::Error;
 use crate::host::Host;
-use crate::isolation::{self, Salting};
+use crate::isolation::Salting;
 use crate::load::{self, Loaded};
 use crate::plan::{self, Plan};
-use crate::probe_target::{self, Probed, Sample, Takes};
+use crate::probe_target::{self, Probed};
 use crate::progress::Progress;
 use crate::rows::Rows;
 use crate::scrape::{self, Scraper};
@@ -21,9 +21,10 @@ use truetape_schemas::blame::Answer;
 use truetape_schemas::report::Report;
 use truetape_schemas::run::Run;
 use truetape_schemas::run::metrics::Counters;
-use truetape_schemas::set::Turn;
-use truetape_schemas::wire::Dialect;
 use truetape_schemas::wire::session::{PROBE_HEADER, RUN_HEADER};
+
+mod asked;
+mod connections;
 
 /// Replays a set against a target and writes a run.
 pub fn run(args: ReplayArgs) -> Result<Answer, Error> {
@@ -173,10 +174,11 @@ async fn make_ready(args: &ReplayArgs, set: &mut Loaded, run_id: &str) -> Result
     let captured_origin = settings::is_captured_origin(&target, set);
     let metrics = settings::metrics(args, &target, &asking)?;
     let trust = settings::trust(&args.connection)?;
-    let client = Client::open(target, &trust, args.connection.http.into())?;
+    let http = args.connection.http.into();
+    let client = Client::open(target, &trust, http, args.connections.into())?;
     let client = Arc::new(client);
     let probed = probe_target::identify(&client, &asking).await?;
-    let asked = takes(args, &client, &asking, set, &probed, salt.as_deref()).await?;
+    let asked = asked::takes(args, &client, &asking, set, &probed, salt.as_deref()).await?;
     let salt = salt.filter(|_| asked.takes.salt);
     let library = body::Library::new(std::mem::take(&mut set.contents));
     let plan_settings = settings::plan_settings(args, salt.clone());
@@ -196,6 +198,12 @@ async fn make_ready(args: &ReplayArgs, set: &mut Loaded, run_id: &str) -> Result
     if args.cache == Cache::Flush {
         probe_target::flush(&client, &asking).await?;
     }
+    // What carries no salt is not isolated by one, whatever the target does with those of the others.
+    let (unsalted, sent) = (plan.unsalted, plan.dispatches.len());
+    let salt = salt.filter(|_| unsalted < sent);
+    let salting = asked
+        .salting
+        .and_then(|salting| salting.of_run(unsalted, sent));
     let mut findings = asked.findings;
     findings.extend(probed.findings.iter().cloned());
     findings.extend(set.findings.iter().cloned());
@@ -206,9 +214,11 @@ async fn make_ready(args: &ReplayArgs, set: &mut Loaded, run_id: &str) -> Result
             .map(|shard| shard.finding(plan.elsewhere)),
     );
     shard::wait_for_start(args.schedule.start_at).await?;
-    client
-        .warm(args.warm_connections.min(plan.dispatches.len()))
-        .await;
+    let carried = connections::carried(&plan.dispatches);
+    findings.extend(connections::finding(args.connections, &plan.dispatches));
+    let warm = connections::warm(args, &plan.dispatches);
+    client.expect(carried);
+    client.warm(warm).await;
     Ok(Ready {
         plan,
         client,
@@ -217,7 +227,7 @@ async fn make_ready(args: &ReplayArgs, set: &mut Loaded, run_id: &str) -> Result
         learnt: Learnt {
             counters: None,
             probed,
-            salting: asked.salting.filter(|_| salt.is_some()),
+            salting: salting.filter(|_| salt.is_some()),
             salt,
             captured_origin,
             findings,
@@ -273,84 +283,6 @@ fn salt(args: &ReplayArgs, run_id: &str) -> Option<String> {
     (args.cache == Cache::Salted).then_some(given)
 }
 
-/// What the target takes, and what that means.
-struct Asked {
-    takes: Takes,
-    /// None where no salt is wanted.
-    salting: Option<Salting>,
-    findings: Vec<String>,
-}
-
-/// Finds out what the target takes, as far as the run needs to know. A salt that it takes and ignores
-/// counts as refused.
-async fn takes(
-    args: &ReplayArgs,
-    client: &Client,
-    headers: &http::HeaderMap,
-    set: &Loaded,
-    probed: &Probed,
-    salt: Option<&str>,
-) -> Result<Asked, Error> {
-    let wanted = Takes {
-        lengths: args.output == Output::Enforce,
-        salt: salt.is_some(),
-    };
-    let first = set.turns.iter().find(|turn| is_sendable(turn));
-    let Some(first) = first.filter(|_| !args.no_probe) else {
-        let finding =
-            "probe: skipped: that lengths are enforced and the cache is salted is assumed";
-        return Ok(Asked {
-            takes: wanted,
-            salting: wanted.salt.then_some(Salting::NotProbed),
-            findings: vec![finding.to_owned()],
-        });
-    };
-    let served = first
-        .model
-        .as_ref()
-        .filter(|model| probed.engine.models.contains(model));
-    let model = args
-        .model
-        .as_ref()
-        .or(served)
-        .or(probed.engine.models.first());
-    // A salt of its own: the question must not warm the cache of the run.
-    let own_salt = format!("probe-{}", salt.unwrap_or_default());
-    let sample = Sample {
-        path: &first.path,
-        dialect: Dialect::from_name(&first.dialect),
-        model: model.or(first.model.as_ref()).map(String::as_str),
-        salt: &own_salt,
-        text: "ping",
-        tokens: 1,
-    };
-    let mut takes = probe_target::takes(client, headers, &sample, wanted).await?;
-    let mut findings = Vec::new();
-    if wanted.salt && !takes.salt {
-        findings.push(
-            "cache: the target refuses cache_salt: prefixes of earlier runs may be reused (optimistic)"
-                .to_owned(),
-        );
-    }
-    let mut salting = None;
-    if takes.salt {
-        let nonce = truetape_schemas::ids::new_exchange_id();
-        let found = isolation::verify(client, headers, &sample, takes, &nonce).await?;
-        findings.extend(found.finding().map(str::to_owned));
-        takes.salt = found != Salting::Ignored;
-        salting = Some(found);
-    }
-    Ok(Asked {
-        takes,
-        salting,
-        findings,
-    })
-}
-
-fn is_sendable(turn: &Turn) -> bool {
-    body::can_send(Dialect::from_name(&turn.dialect))
-}
-
 fn manner(
     args: &ReplayArgs,
     run_id: &str,
@@ -363,6 +295,7 @@ fn manner(
         start_at_us: args.schedule.start_at,
         in_flight_max: args.max_in_flight.unwrap_or(usize::MAX),
         timeout: args.timeout,
+        idle_timeout: Some(args.idle_timeout).filter(|most| !most.is_zero()),
         grace: args.grace,
         spin: args.spin,
         error_rate_max: args.error_rate_max,

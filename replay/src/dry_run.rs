@@ -1,6 +1,6 @@
 //! `--dry-run`: what would be done.
 
-use crate::cli::{Format, ReplayArgs};
+use crate::cli::{Cache, Format, ReplayArgs};
 use crate::error::Error;
 use crate::load::Loaded;
 use crate::plan::{self, Plan, Settings, TargetFacts};
@@ -33,10 +33,11 @@ pub fn plan(args: &ReplayArgs, set: &mut Loaded) -> Result<Plan, Error> {
         enforces_lengths: true,
         ..TargetFacts::default()
     };
+    let salt = (args.cache == Cache::Salted).then(|| args.salt.clone().unwrap_or_default());
     let settings = Settings {
         // What has only lengths cannot be sent, but its plan can be looked at.
         needs_content: !set.is_lengths_only(),
-        ..settings::plan_settings(args, None)
+        ..settings::plan_settings(args, salt)
     };
     plan::plan(&set.turns, library, &settings, &target)
 }

@@ -27,6 +27,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub enum Salting {
     /// Another salt finds nothing.
     Honoured,
+    /// The same, and some turns have no field for a salt.
+    Partly,
     /// Another salt finds what it must not.
     Ignored,
     /// The target does not say what it took from its cache, or has none.
@@ -40,17 +42,28 @@ impl Salting {
     pub fn word(self) -> Option<&'static str> {
         match self {
             Self::Honoured => Some("honoured"),
+            Self::Partly => Some("partly"),
             Self::Ignored => None,
             Self::Unverified => Some("unverified"),
             Self::NotProbed => Some("not_probed"),
         }
     }
 
+    /// The same of a run in which `unsalted` of `sent` requests have no field for a salt; none when
+    /// all of them.
+    pub fn of_run(self, unsalted: usize, sent: usize) -> Option<Self> {
+        match self {
+            _ if unsalted == sent => None,
+            Self::Honoured if unsalted != 0 => Some(Self::Partly),
+            other => Some(other),
+        }
+    }
+
     /// What a user should know.
     pub fn finding(self) -> Option<&'static str> {
         match self {
-            // That nothing was asked is a finding of its own.
-            Self::Honoured | Self::NotProbed => None,
+            // That nothing was asked is a finding of its own, and so is what a dialect cannot say.
+            Self::Honoured | Self::Partly | Self::NotProbed => None,
             Self::Ignored => Some(
                 "cache: the target ignores cache_salt: prefixes of earlier runs may be reused (optimistic)",
             ),
@@ -118,6 +131,25 @@ fn judge(same: &[Option<i64>], others: &[Option<i64>]) -> Salting {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_no_field_for_a_salt_is_not_isolated_by_one() {
+        let cases = [
+            ((Salting::Honoured, 0), Some("honoured")),
+            ((Salting::Honoured, 1), Some("partly")),
+            ((Salting::Unverified, 1), Some("unverified")),
+            ((Salting::NotProbed, 1), Some("not_probed")),
+            ((Salting::Honoured, 3), None),
+        ];
+        for ((salting, unsalted), expected) in cases {
+            let of_run = salting.of_run(unsalted, 3);
+            assert_eq!(
+                of_run.and_then(Salting::word),
+                expected,
+                "{salting:?} {unsalted}"
+            );
+        }
+    }
 
     #[test]
     fn only_a_cache_that_shows_itself_can_be_judged() {

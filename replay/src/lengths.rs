@@ -7,13 +7,14 @@ use crate::cli::Output;
 use truetape_schemas::set::Turn;
 
 /// How an answer's length was controlled; the words of the column `enforcement`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Enforcement {
     /// Exactly the recorded length.
     Enforce,
     /// At most this length.
     Cap,
     /// The client's own parameters.
+    #[default]
     AsRecorded,
 }
 
@@ -59,7 +60,8 @@ pub fn ask(turn: &Turn, output: Output, enforceable: bool) -> Ask {
         return as_recorded(turn, None);
     }
     let Some(recorded) = turn.output_tokens else {
-        return unknown(turn);
+        let forced = output == Output::Enforce && enforceable;
+        return reaching(turn, unknown(turn), forced);
     };
     let choices = i64::from(turn.n.unwrap_or(1)).max(1);
     let remark = match (recorded, choices) {
@@ -97,6 +99,20 @@ fn unknown(turn: &Turn) -> Ask {
             remark,
         },
         None => as_recorded(turn, remark),
+    }
+}
+
+/// An answer that production's client left must go on until then, or there is nothing to leave: at
+/// least as many tokens as it had seen events are asked for, where the target can be made to.
+fn reaching(turn: &Turn, ask: Ask, forced: bool) -> Ask {
+    let seen = turn.recorded_token_events.map(i64::from);
+    let Some(seen) = seen.filter(|seen| forced && 0 < *seen) else {
+        return ask;
+    };
+    let least = ask.min_tokens.unwrap_or(seen).max(seen);
+    Ask {
+        min_tokens: Some(ask.max_tokens.map_or(least, |most| least.min(most))),
+        ..ask
     }
 }
 
@@ -178,6 +194,30 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_was_left_goes_on_until_then() {
+        let left = |max_tokens, min_tokens, seen| Turn {
+            min_tokens,
+            recorded_token_events: Some(seen),
+            ..turn(None, max_tokens)
+        };
+        let least = |turn: &Turn, output, enforceable| ask(turn, output, enforceable).min_tokens;
+        let cases = [
+            (left(Some(50), None, 7), Some(7)),
+            (left(Some(5), None, 7), Some(5)),
+            (left(None, Some(9), 7), Some(9)),
+            (left(None, None, 7), Some(7)),
+            (left(Some(50), None, 0), None),
+        ];
+        for (turn, expected) in cases {
+            assert_eq!(least(&turn, Output::Enforce, true), expected, "{turn:?}");
+        }
+        let turn = left(Some(50), None, 7);
+        assert_eq!(least(&turn, Output::Enforce, false), None);
+        assert_eq!(least(&turn, Output::Cap, true), None);
+        assert_eq!(least(&turn, Output::AsRecorded, true), None);
+    }
+
+    #[test]
     fn choices_share_the_recorded_total() {
         let two = Turn {
             n: Some(2),
@@ -195,10 +235,11 @@ mod tests {
             max_tokens in proptest::option::of(0i64..5_000),
             min_tokens in proptest::option::of(0i64..5_000),
             n in proptest::option::of(0i32..5),
+            recorded_token_events in proptest::option::of(0i32..5_000),
             output in prop_oneof![Just(Output::Enforce), Just(Output::Cap), Just(Output::AsRecorded)],
             enforceable: bool,
         ) {
-            let turn = Turn { min_tokens, n, ..turn(recorded, max_tokens) };
+            let turn = Turn { min_tokens, n, recorded_token_events, ..turn(recorded, max_tokens) };
             let ask = ask(&turn, output, enforceable);
             prop_assert!(ask.max_tokens.is_none_or(|bound| 0 < bound));
             if let (Some(min_tokens), Some(max_tokens)) = (ask.min_tokens, ask.max_tokens) {

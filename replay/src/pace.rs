@@ -79,28 +79,49 @@ impl Inbox {
     }
 }
 
-/// Walks a schedule to its end: calls `release` for each dispatch at its time, in order, and
+/// What the pacing thread calls.
+pub trait Sender {
+    /// Starts a dispatch, and returns.
+    fn release(&mut self, release: Release);
+
+    /// Takes in when dispatches may be sent, as soon as that is known, and takes the list empty or
+    /// full: it is called before each sleep, when what is due has been started.
+    fn foresee(&mut self, known: &mut Vec<(i64, u32)>) {
+        known.clear();
+    }
+}
+
+impl<F: FnMut(Release)> Sender for F {
+    fn release(&mut self, release: Release) {
+        self(release);
+    }
+}
+
+/// Walks a schedule to its end: has `sender` release each dispatch at its time, in order, and
 /// returns those that were not sent.
 ///
-/// `release` starts a request and returns. A slow target makes answers late; it must never make
+/// It starts a request and returns. A slow target makes answers late; it must never make
 /// arrivals late, or the run would measure the replayer.
 pub fn walk(
     mut schedule: Schedule,
     clock: Clock,
     inbox: &Inbox,
     spin: Duration,
-    mut release: impl FnMut(Release),
+    mut sender: impl Sender,
 ) -> Unsent {
     sharpen_timers();
     let mut releases = Vec::new();
+    let mut known = Vec::new();
     loop {
         schedule.take_due(clock.now_us(), &mut releases);
         for due in releases.drain(..) {
-            release(due);
+            sender.release(due);
         }
         if schedule.is_done() {
             return schedule.into_unsent();
         }
+        schedule.take_known(&mut known);
+        sender.foresee(&mut known);
         let deadline = schedule
             .next_deadline_us()
             .map(|due_us| clock.instant(due_us));
@@ -126,12 +147,12 @@ pub fn start(
     clock: Clock,
     inbox: Arc<Inbox>,
     spin: Duration,
-    release: impl FnMut(Release) + Send + 'static,
+    sender: impl Sender + Send + 'static,
 ) -> std::io::Result<std::thread::JoinHandle<Unsent>> {
     let spin = spin.min(SPIN_MAX);
     std::thread::Builder::new()
         .name("pace".to_owned())
-        .spawn(move || walk(schedule, clock, &inbox, spin, release))
+        .spawn(move || walk(schedule, clock, &inbox, spin, sender))
 }
 
 /// Asks the kernel not to gather this thread's timers: by default they may be 50 us late for that.
@@ -160,7 +181,7 @@ mod tests {
         let schedule = Schedule::new(nodes, Pacing::Hybrid, usize::MAX);
         std::thread::scope(|scope| {
             let inbox = &inbox;
-            let withdrawn = walk(schedule, clock, inbox, spin, |release| {
+            let withdrawn = walk(schedule, clock, inbox, spin, |release: Release| {
                 let sent_us = clock.now_us();
                 sent.push((release, sent_us));
                 scope.spawn(move || inbox.ended(release.index, sent_us));
@@ -221,8 +242,11 @@ mod tests {
         let inbox = Inbox::default();
         let clock = Clock::starting_at(Instant::now());
         let withdrawn = std::thread::scope(|scope| {
-            let walker =
-                scope.spawn(|| walk(schedule, clock, &inbox, Duration::ZERO, |_| panic!("sent")));
+            let walker = scope.spawn(|| {
+                walk(schedule, clock, &inbox, Duration::ZERO, |_: Release| {
+                    panic!("sent")
+                })
+            });
             inbox.stop();
             walker.join().unwrap()
         });

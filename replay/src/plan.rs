@@ -69,6 +69,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Turns of other shards.
     pub elsewhere: usize,
+    /// Dispatches that were to be salted and whose dialect has no field for a salt.
+    pub unsalted: usize,
     /// Digest of the whole plan, other shards' turns included: what they must agree on.
     pub digest: String,
 }
@@ -131,6 +133,9 @@ pub fn plan(
             Ok(body) => {
                 tally.sent(turn, &ask, library.asks_usage(turn), settings);
                 tally.salted(library.is_salted(turn));
+                tally.continued(library.continues(turn) && turn.parent.is_none());
+                let salts = body::can_salt(Dialect::from_name(&turn.dialect));
+                plan.unsalted += usize::from(settings.cache_salt.is_some() && !salts);
                 plan.input_tokens += turn.input_tokens.unwrap_or(0);
                 plan.output_tokens += expected.unwrap_or(0);
                 plan.dispatches.push(Planned {
@@ -263,6 +268,7 @@ fn planned(due: &Due<'_>, settings: &Settings, body: Body, enforcement: Enforcem
         enforcement,
         continues: None,
         cancel: dispatch::Cancel::of(turn),
+        carrier: dispatch::carrier(turn),
     }
 }
 

@@ -5,7 +5,7 @@
 //! time to the first token may; else nobody knows.
 
 use crate::cli::{Format, ProbeArgs};
-use crate::client::{Client, Target};
+use crate::client::{Client, Reuse, Target};
 use crate::error::Error;
 use crate::probe_target::{self, Probed, Sample, Takes, question};
 use crate::{host, report, settings};
@@ -82,7 +82,8 @@ pub async fn probe(args: &ProbeArgs) -> Result<Found, Error> {
     }
     let trust = settings::trust(&args.connection)?;
     let target = Target::resolve(&args.target)?;
-    let client = Client::open(target, &trust, args.connection.http.into())?;
+    let http = args.connection.http.into();
+    let client = Client::open(target, &trust, http, Reuse::Pool)?;
     let probed = probe_target::identify(&client, &headers).await?;
     let model = args.model.as_ref().or(probed.engine.models.first());
     let model = model.map(String::as_str);

@@ -197,7 +197,7 @@ pub(crate) fn question(
         body: sample.body(takes).to_string().into(),
         dialect: sample.dialect,
         timeout: Some(TOKEN_TIME_MAX),
-        cancel: None,
+        ..Request::default()
     }
 }
 

@@ -161,6 +161,7 @@ mod tests {
             enforcement: Enforcement::Enforce,
             continues: None,
             cancel: None,
+            carrier: None,
         }
     }
 

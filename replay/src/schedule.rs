@@ -63,6 +63,8 @@ pub struct Schedule {
     state: Vec<State>,
     /// Dispatches whose ready time is known. The index breaks ties: a burst leaves in plan order.
     ready: BinaryHeap<Reverse<(i64, u32)>>,
+    /// Of them, those that nobody was told of.
+    known: Vec<(i64, u32)>,
     in_flight: usize,
     planned: usize,
     skips_after_failure: bool,
@@ -81,6 +83,7 @@ impl Schedule {
             dependency_end_us: vec![0; count],
             state: vec![State::Planned; count],
             ready: BinaryHeap::with_capacity(count),
+            known: Vec::new(),
             in_flight: 0,
             planned: count,
             nodes,
@@ -114,7 +117,7 @@ impl Schedule {
             }
             self.open_dependencies[index] = dependencies.len();
             if dependencies.is_empty() {
-                self.ready.push(Reverse((self.nodes[index].due_us, id)));
+                self.know(self.nodes[index].due_us, id);
             }
         }
     }
@@ -165,8 +168,19 @@ impl Schedule {
         self.open_dependencies[position] -= 1;
         if self.open_dependencies[position] == 0 && self.state[position] == State::Planned {
             let ready_us = self.ready_us(position);
-            self.ready.push(Reverse((ready_us, index)));
+            self.know(ready_us, index);
         }
+    }
+
+    fn know(&mut self, ready_us: i64, index: u32) {
+        self.ready.push(Reverse((ready_us, index)));
+        self.known.push((ready_us, index));
+    }
+
+    /// Moves the dispatches whose ready time has become known since the last call into `known`, those
+    /// included that were sent meanwhile.
+    pub fn take_known(&mut self, known: &mut Vec<(i64, u32)>) {
+        known.append(&mut self.known);
     }
 
     /// R3, once every dependency has ended.

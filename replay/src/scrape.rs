@@ -4,7 +4,7 @@
 //! beside what its answers said. They count everybody's requests, so that a difference between the
 //! two is also a sign of company.
 
-use crate::client::{Client, Http, Request, Target, Trust};
+use crate::client::{Client, Http, Request, Reuse, Target, Trust};
 use crate::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Scraper {
     /// Reads for the first time. A target without counters is no error: it is said.
     pub async fn begin(source: Source, out: &Path) -> Result<Self, Error> {
         let target = Target::resolve(&source.url)?;
-        let client = Client::open(target, &source.trust, Http::Auto)?;
+        let client = Client::open(target, &source.trust, Http::Auto, Reuse::Pool)?;
         let mut scraper = Self {
             client,
             source,

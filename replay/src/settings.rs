@@ -308,6 +308,8 @@ pub fn flags(args: &ReplayArgs, found: &Found<'_>) -> BTreeMap<String, Value> {
         ("error_rate_max", json!(args.error_rate_max)),
         ("lateness_p99_max", time(args.lateness_p99_max)),
         ("timeout", optional_time(args.timeout)),
+        ("idle_timeout", time(args.idle_timeout)),
+        ("connections", json!(word(args.connections))),
         ("grace", time(args.grace)),
         ("spin", time(args.spin)),
         ("warm_connections", json!(args.warm_connections)),

@@ -5,7 +5,7 @@
 
 use crate::answers::Answers;
 use crate::breaker::{Breaker, Trip};
-use crate::client::{Client, Failure, Request};
+use crate::client::{Client, Failure};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::lengths::Enforcement;
@@ -18,7 +18,7 @@ use crate::rows::{ReadBack, Rows};
 use crate::schedule::{Release, Schedule};
 use crate::shard;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -26,10 +26,13 @@ use tokio_util::task::TaskTracker;
 use truetape_fidelity::latency::Gaps;
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::run::Dispatch;
-use truetape_schemas::wire::session::RUN_HEADER;
 
+mod ahead;
 mod ending;
+mod findings;
+mod window;
 
+use ahead::{Ahead, Starter};
 use ending::Ending;
 
 /// Time between the start of the pacing thread and schedule zero: enough for a thread to start.
@@ -61,6 +64,8 @@ pub struct Manner {
     pub in_flight_max: usize,
     /// Time an exchange may take.
     pub timeout: Option<Duration>,
+    /// Time in which nothing of it comes or goes.
+    pub idle_timeout: Option<Duration>,
     /// After a stop, time that exchanges in flight may take.
     pub grace: Duration,
     /// Whether what depends on a failed turn is not sent.
@@ -110,6 +115,9 @@ struct Shared {
     inbox: Arc<Inbox>,
     cut: CancellationToken,
     answers: Answers,
+    ahead: Ahead,
+    /// Answers that ended before production's client had gone away.
+    stayed: AtomicU64,
     begun: Arc<AtomicUsize>,
 }
 
@@ -143,10 +151,12 @@ pub async fn walk(
         inbox: Arc::clone(&inbox),
         cut: halt.cut.clone(),
         answers: Answers::of(&plan),
+        ahead: Ahead::default(),
+        stayed: AtomicU64::new(0),
         begun: progress.begun(),
     });
-    let release = releaser(&schedule, Arc::clone(&shared), &tracker, done);
-    let pacer = pace::start(schedule, clock, Arc::clone(&inbox), manner.spin, release).map_err(
+    let starter = Starter::new(&schedule, Arc::clone(&shared), &tracker, done);
+    let pacer = pace::start(schedule, clock, Arc::clone(&inbox), manner.spin, starter).map_err(
         |cause| Error::Host {
             what: "the pacing thread".to_owned(),
             cause,
@@ -217,7 +227,7 @@ pub async fn walk(
         zero_us,
         duration_us,
         stopped,
-        findings: shared.answers.finding().into_iter().collect(),
+        findings: shared.findings(),
     })
 }
 
@@ -231,27 +241,6 @@ fn end_us(row: &Dispatch) -> Option<i64> {
     Some(row.sent_us? + row.request_end_us.unwrap_or(0) + row.end_us?)
 }
 
-/// What the pacing thread calls: it starts the exchange on the runtime and returns.
-fn releaser(
-    schedule: &Schedule,
-    shared: Arc<Shared>,
-    tracker: &TaskTracker,
-    done: mpsc::Sender<Dispatch>,
-) -> impl FnMut(Release) + Send + 'static {
-    let indices = 0..u32::try_from(shared.plan.dispatches.len()).unwrap_or(u32::MAX);
-    let awaited: Vec<bool> = indices.map(|index| schedule.awaits(index)).collect();
-    let runtime = tokio::runtime::Handle::current();
-    let tracker = tracker.clone();
-    move |release| {
-        let awaited = awaited
-            .get(release.index as usize)
-            .copied()
-            .unwrap_or(false);
-        let exchange = exchange(Arc::clone(&shared), release, awaited, done.clone());
-        tracker.spawn_on(exchange, &runtime);
-    }
-}
-
 async fn exchange(
     shared: Arc<Shared>,
     release: Release,
@@ -262,39 +251,29 @@ async fn exchange(
     let Some(planned) = shared.plan.dispatches.get(release.index as usize) else {
         return;
     };
-    let mut headers = shared.manner.headers.clone();
-    if let Ok(session) = http::HeaderValue::from_str(&planned.session) {
-        headers.insert(&shared.manner.session_header, session);
-    }
-    if let Ok(run) = http::HeaderValue::from_str(&shared.manner.run_id) {
-        headers.insert(RUN_HEADER, run);
-    }
     shared.begun.fetch_add(1, Ordering::Relaxed);
-    let continued = shared.answers.continued_by(planned);
-    let library = &shared.plan.library;
-    let body = planned.body.bytes_after(library, continued.as_deref());
-    let request_bytes = i64::try_from(body.len()).ok();
-    let request = Request {
-        method: http::Method::POST,
-        path: shared.client.target().path(&planned.path),
-        headers,
-        body,
-        dialect: planned.dialect,
-        timeout: shared.manner.timeout,
-        cancel: planned.cancel,
-    };
+    let prepared = shared.ahead.take(release.index).unwrap_or_else(|| {
+        let continued = shared.answers.continued_by(planned);
+        shared.prepare(planned, continued.as_deref())
+    });
+    let request_bytes = i64::try_from(prepared.body_bytes).ok();
     let ending = Ending {
         shared: &shared,
         index: release.index,
         awaited,
     };
-    let exchanged = shared.client.send_until(&request, &shared.cut).await;
+    let exchanged = shared.client.send_until(prepared, &shared.cut).await;
     let name = exchanged.facts.response_id.as_deref();
     shared.answers.keep(planned.turn_id, name);
     let end_us = shared.clock.at_us(exchanged.handed) + exchanged.end_us + ROUNDED_DOWN_US;
     // Who left as production's client did has not failed.
     let left = exchanged.failure == Some(Failure::RecordedCancel);
-    ending.at(end_us, left || exchanged.facts.outcome == Outcome::Complete);
+    let whole = exchanged.facts.outcome == Outcome::Complete;
+    let stayed = planned.cancel.is_some() && whole;
+    shared
+        .stayed
+        .fetch_add(u64::from(stayed), Ordering::Relaxed);
+    ending.at(end_us, left || whole);
     let row = row::sent(planned, release, released, exchanged, shared.clock);
     let refused = shared.manner.enforce && planned.enforcement == Enforcement::Cap;
     let row = Dispatch {

@@ -83,6 +83,12 @@ pub struct Turn {
     pub recorded_end_us: Option<i64>,
     pub recorded_inflight: Option<i32>,
     pub recorded_finish_reasons: Option<Vec<String>>,
+    #[serde(default)]
+    pub recorded_token_events: Option<i32>,
+    #[serde(default)]
+    pub recorded_conn: Option<i64>,
+    #[serde(default)]
+    pub recorded_conn_seq: Option<i32>,
 
     pub exchange_id: String,
     pub proxy_id: String,

@@ -115,8 +115,7 @@ fn request(session: &Session, history: &[Value], turn: &Turn, calls_tool: bool) 
         headers,
         body: body.to_string().into(),
         dialect,
-        timeout: None,
-        cancel: None,
+        ..Request::default()
     }
 }
 

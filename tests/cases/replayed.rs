@@ -84,7 +84,7 @@ fn send(upstream: &Upstream, variant: &Variant) -> Result<Exchanged, String> {
         body: variant.request.body.clone().into(),
         dialect: Dialect::of(&variant.request.method, &variant.request.path),
         timeout: Some(WITHIN),
-        cancel: None,
+        ..Request::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -2,11 +2,12 @@
 //!
 //! Read in this order: [`round_trip`] (capture, set, run, and back), [`transparency`] (P1),
 //! [`determinism`], [`bad_input`],
-//! [`schedule`] (R3, R4), [`crash`] (P3), [`killed`], [`probe`], [`ship`], [`privacy`] (P4), [`shutdown`], [`demo`], [`formats`], [`exit_codes`], [`readme`].
+//! [`schedule`] (R3, R4), [`clock`], [`crash`] (P3), [`killed`], [`probe`], [`ship`], [`privacy`] (P4), [`shutdown`], [`demo`], [`formats`], [`exit_codes`], [`readme`].
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bad_input;
 mod canaries;
+mod clock;
 mod crash;
 mod demo;
 mod determinism;

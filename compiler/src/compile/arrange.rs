@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::recipe::{Arrange, RATE_SHAPE, RATE_STRESS};
 use place::Placed;
 use promise::Arrivals;
+use std::collections::HashMap;
 use truetape_schemas::set::Turn;
 use truetape_schemas::set::manifest::Arrangement;
 
@@ -182,11 +183,16 @@ fn turns(prepared: &Prepared, taken: &[bool], placed: &Placed) -> (Vec<usize>, V
             *slot = Some(id);
         }
     }
+    let mut conns: HashMap<_, i64> = HashMap::new();
     let turns = chosen.iter().filter_map(|at| {
         let (row, link) = (rows.get(*at)?, sessions.links.get(*at)?);
         let name = sessions.names.get(link.session as usize)?;
         let id = |at: Option<usize>| ids.get(at?).copied().flatten();
+        let next = i64::try_from(conns.len()).ok()?;
+        let conn = row.conn.as_ref();
+        let conn = conn.map(|conn| *conns.entry(conn).or_insert(next));
         Some(Turn {
+            recorded_conn: conn,
             turn_id: id(Some(*at))?,
             session: name.clone(),
             turn: link.depth,
@@ -277,6 +283,8 @@ fn turn(row: &Row) -> Turn {
         recorded_end_us: row.end_us,
         recorded_inflight: row.inflight,
         recorded_finish_reasons: row.finish_reasons.clone(),
+        recorded_token_events: row.token_events,
+        recorded_conn_seq: row.conn.is_some().then_some(row.conn_seq),
         exchange_id: row.exchange_id.clone(),
         proxy_id: row.proxy_id.to_string(),
         upstream: row.upstream.to_string(),

@@ -57,6 +57,10 @@ pub(crate) struct Row {
     pub(crate) client: Option<Client>,
     /// The connection, where there was one, and the recorder process that numbered it.
     pub(crate) conn: Option<(Name, Option<i64>, i64)>,
+    /// Exchanges that it had carried before.
+    pub(crate) conn_seq: i32,
+    /// Token events that had come when the client went away; none where it stayed.
+    pub(crate) token_events: Option<i32>,
     /// What the client's own retry header says.
     pub(crate) retry_count: u32,
 
@@ -143,6 +147,8 @@ pub(crate) fn row(exchange: Exchange, extra: Extra, segment: u32, names: &mut Na
     let since_sent = |at: Option<i64>| Some(at?.saturating_sub(exchange.request_end_us?));
     let complete = is_complete(exchange.outcome, exchange.status);
     let full_blocks = full_blocks(&exchange);
+    let left = exchange.outcome == Outcome::ClientAborted;
+    let events = exchange.token_event_offsets_us.as_ref().filter(|_| left);
     let params = (dialect != Dialect::Trace).then(|| Box::new(params(&exchange)));
     let mut name = |text: &str| names.get(text);
     let proxy_id = name(&exchange.proxy_id);
@@ -154,6 +160,8 @@ pub(crate) fn row(exchange: Exchange, extra: Extra, segment: u32, names: &mut Na
                 exchange.conn_id,
             )
         }),
+        conn_seq: exchange.conn_seq,
+        token_events: events.and_then(|events| i32::try_from(events.len()).ok()),
         proxy_id,
         upstream: name(&exchange.upstream),
         method: name(&exchange.method),

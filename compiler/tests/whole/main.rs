@@ -16,6 +16,7 @@ mod images;
 mod labelled;
 mod mooncake;
 mod portrait;
+mod recorded;
 mod retold;
 mod traces;
 mod verifying;

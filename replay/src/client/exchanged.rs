@@ -1,7 +1,9 @@
 //! A request, and what became of it.
 
+use super::shelf::Carrier;
 use crate::plan::Cancel;
 use bytes::Bytes;
+use http_body_util::Full;
 use std::time::{Duration, Instant};
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::wire::{BodyEnd, Dialect, ResponseFacts};
@@ -21,8 +23,43 @@ pub struct Request {
     pub dialect: Dialect,
     /// Give up after this, connecting included.
     pub timeout: Option<Duration>,
+    /// Give up when nothing has come or gone for so long.
+    pub idle_timeout: Option<Duration>,
     /// Go away as production's client did.
     pub cancel: Option<Cancel>,
+    /// The recorded connection whose place its own takes.
+    pub carrier: Option<Carrier>,
+}
+
+/// A request that only has to be written: see [`Client::prepare`](super::Client::prepare).
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) wire: Result<http::Request<Full<Bytes>>, String>,
+    pub(super) bounds: Bounds,
+    /// Length of its body.
+    pub body_bytes: usize,
+}
+
+/// How an exchange is carried, and when it is given up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) dialect: Dialect,
+    pub(super) timeout: Option<Duration>,
+    pub(super) idle_timeout: Option<Duration>,
+    pub(super) cancel: Option<Cancel>,
+    pub(super) carrier: Option<Carrier>,
+}
+
+impl Bounds {
+    pub(super) fn of(request: &Request) -> Self {
+        Self {
+            dialect: request.dialect,
+            timeout: request.timeout,
+            idle_timeout: request.idle_timeout,
+            cancel: request.cancel,
+            carrier: request.carrier,
+        }
+    }
 }
 
 /// What became of a request. Offsets are microseconds since `handed`.
@@ -63,6 +100,8 @@ pub enum Failure {
     Cut(String),
     /// It took longer than allowed.
     Timeout,
+    /// Nothing came or went for longer than allowed.
+    Silence,
     /// The run was stopped.
     Aborted,
     /// Production's client went away here.
@@ -77,6 +116,7 @@ impl Failure {
             Self::NoAnswer(_) => "no_answer",
             Self::Cut(_) => "cut",
             Self::Timeout => "timeout",
+            Self::Silence => "idle_timeout",
             Self::Aborted => "aborted",
             Self::RecordedCancel => RECORDED_CANCEL,
         }
@@ -90,6 +130,7 @@ impl std::fmt::Display for Failure {
             Self::NoAnswer(cause) => write!(f, "no answer: {cause}"),
             Self::Cut(cause) => write!(f, "the answer broke off: {cause}"),
             Self::Timeout => f.write_str("timed out"),
+            Self::Silence => f.write_str("nothing came for too long"),
             Self::Aborted => f.write_str("aborted"),
             Self::RecordedCancel => f.write_str("cancelled as recorded"),
         }

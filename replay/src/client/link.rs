@@ -145,12 +145,14 @@ impl Link {
         drive(&mut self.conn, awaited).await
     }
 
+    /// Whether it has been idle for so short a time that no common server closes it just now.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.idle_since.elapsed() <= IDLE_TIME_MAX
+    }
+
     /// Whether it can carry another exchange. Looks at the socket once, so that a close that has
     /// arrived is seen.
     pub(super) async fn is_usable(&mut self) -> bool {
-        if IDLE_TIME_MAX < self.idle_since.elapsed() {
-            return false;
-        }
         std::future::poll_fn(|cx| {
             poll(&mut self.conn, cx);
             let ready = match &self.sender {

@@ -227,7 +227,7 @@ async fn a_time_limit_and_a_stop_end_an_exchange() {
     assert!(100_000 <= exchanged.end_us);
     let cut = CancellationToken::new();
     let endless = request();
-    let (exchanged, ()) = tokio::join!(client.send_until(&endless, &cut), async {
+    let (exchanged, ()) = tokio::join!(client.send_until(client.prepare(endless), &cut), async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         cut.cancel();
     });
@@ -334,7 +334,7 @@ async fn a_client_that_left_in_production_leaves_at_the_same_token() {
         cancel: Some(cancel),
         ..request()
     };
-    let by_token = client.send(&leaving(Cancel::AfterTokens(2))).await;
+    let by_token = client.send(&leaving(Cancel::AfterEvents(2))).await;
     assert_eq!(by_token.failure, Some(Failure::RecordedCancel));
     assert_eq!(by_token.facts.outcome, Outcome::ClientAborted);
     let events = by_token.facts.token_event_offsets_us.len();

@@ -1,7 +1,9 @@
 //! What is learnt about an exchange while it goes on.
 
 use super::exchanged::{Exchanged, Failure, NOT_AN_ANSWER, is_answer};
+use super::pulse::Pulse;
 use bytes::Bytes;
+use std::sync::Arc;
 use std::time::Instant;
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::wire::{BodyEnd, Dialect, ResponseFacts, ResponseReader};
@@ -13,6 +15,7 @@ const FETCH_BYTES_MAX: usize = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) dialect: Dialect,
+    pub(super) pulse: Arc<Pulse>,
     pub(super) handed: Instant,
     pub(super) connected: bool,
     pub(super) conn_reused: bool,
@@ -30,9 +33,11 @@ pub(super) struct Told {
 
 impl Told {
     pub(super) fn new(dialect: Dialect) -> Self {
+        let now = Instant::now();
         Self {
             dialect,
-            handed: Instant::now(),
+            pulse: Arc::new(Pulse::starting_at(now)),
+            handed: now,
             connected: false,
             conn_reused: false,
             request_end: None,
@@ -55,7 +60,9 @@ impl Told {
     }
 
     pub(super) fn head(&mut self, head: http::response::Parts) {
-        self.head_at = Some(Instant::now());
+        let now = Instant::now();
+        self.pulse.hear(now);
+        self.head_at = Some(now);
         self.status = Some(head.status.as_u16());
         self.headers = head.headers;
         if self.kept.is_none() {
@@ -66,6 +73,7 @@ impl Told {
     pub(super) fn frame(&mut self, data: Option<&Bytes>) {
         let Some(data) = data else { return };
         let now = Instant::now();
+        self.pulse.hear(now);
         self.first_byte_at.get_or_insert(now);
         self.response_bytes += i64::try_from(data.len()).unwrap_or(i64::MAX);
         if let Some(kept) = &mut self.kept {
@@ -136,7 +144,7 @@ fn answered(dialect: Dialect, facts: ResponseFacts) -> ResponseFacts {
 fn body_end(failure: Option<&Failure>) -> BodyEnd {
     match failure {
         None => BodyEnd::Clean,
-        Some(Failure::Timeout) => BodyEnd::Timeout,
+        Some(Failure::Timeout | Failure::Silence) => BodyEnd::Timeout,
         Some(Failure::Aborted | Failure::RecordedCancel) => BodyEnd::ClientAborted,
         Some(Failure::Connect(_) | Failure::NoAnswer(_) | Failure::Cut(_)) => BodyEnd::Cut,
     }
@@ -144,7 +152,7 @@ fn body_end(failure: Option<&Failure>) -> BodyEnd {
 
 fn no_answer(failure: Option<&Failure>) -> ResponseFacts {
     let outcome = match failure {
-        Some(Failure::Timeout) => Outcome::Timeout,
+        Some(Failure::Timeout | Failure::Silence) => Outcome::Timeout,
         Some(Failure::Aborted | Failure::RecordedCancel) => Outcome::ClientAborted,
         Some(Failure::Connect(_)) | None => Outcome::Error,
         Some(Failure::NoAnswer(_) | Failure::Cut(_)) => Outcome::Truncated,

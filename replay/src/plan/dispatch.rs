@@ -1,6 +1,7 @@
 //! What a plan is made of.
 
 use crate::body::Body;
+use crate::client::Carrier;
 use crate::lengths::Enforcement;
 use crate::schedule::Node;
 use truetape_schemas::capture::Outcome;
@@ -8,7 +9,7 @@ use truetape_schemas::set::Turn;
 use truetape_schemas::wire::Dialect;
 
 /// One request to be sent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Planned {
     /// Row of the turn in the set.
     pub turn_id: i64,
@@ -34,13 +35,24 @@ pub struct Planned {
     pub continues: Option<i64>,
     /// When production's client went away.
     pub cancel: Option<Cancel>,
+    /// Where it was on a connection of production.
+    pub carrier: Option<Carrier>,
+}
+
+/// Where a turn was on a connection of production; none where the set does not say.
+pub(super) fn carrier(turn: &Turn) -> Option<Carrier> {
+    let (conn, seq) = (turn.recorded_conn?, turn.recorded_conn_seq?);
+    Some(Carrier {
+        conn,
+        is_first: seq == 0,
+    })
 }
 
 /// When a client went away in production.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancel {
     /// After so many token events.
-    AfterTokens(usize),
+    AfterEvents(usize),
     /// So long after its request, where nobody counted its tokens.
     AfterUs(i64),
 }
@@ -51,11 +63,14 @@ impl Cancel {
         if turn.recorded_outcome != Outcome::ClientAborted {
             return None;
         }
-        let tokens = turn.output_tokens.and_then(|n| usize::try_from(n).ok());
+        // Events are what it had seen; tokens, where a set has only those, are nearly as many.
+        let events = turn.recorded_token_events.map(i64::from);
+        let events = events.or(turn.output_tokens).filter(|events| 0 < *events);
+        let events = events.and_then(|events| usize::try_from(events).ok());
         let after_us = turn.recorded_end_us.filter(|end_us| 0 < *end_us);
-        tokens
-            .filter(|tokens| 0 < *tokens)
-            .map(Self::AfterTokens)
+        // Who left before the first token left by the clock.
+        events
+            .map(Self::AfterEvents)
             .or(after_us.map(Self::AfterUs))
     }
 }
@@ -92,9 +107,15 @@ mod tests {
             ..Turn::default()
         };
         let gone = Outcome::ClientAborted;
+        let events = |recorded_token_events| Turn {
+            recorded_token_events,
+            ..turn(gone, Some(7), Some(9))
+        };
         for (turn, expected) in [
             (turn(Outcome::Complete, Some(5), Some(9)), None),
-            (turn(gone, Some(5), Some(9)), Some(Cancel::AfterTokens(5))),
+            (events(Some(3)), Some(Cancel::AfterEvents(3))),
+            (events(Some(0)), Some(Cancel::AfterUs(9))),
+            (turn(gone, Some(5), Some(9)), Some(Cancel::AfterEvents(5))),
             (turn(gone, Some(0), Some(9)), Some(Cancel::AfterUs(9))),
             (turn(gone, None, Some(9)), Some(Cancel::AfterUs(9))),
             (turn(gone, None, None), None),

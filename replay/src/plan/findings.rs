@@ -1,6 +1,6 @@
 //! What the plan found on the way: counts first, then one sentence each.
 
-use super::{Plan, Settings, TargetFacts};
+use super::{Cancel, Plan, Settings, TargetFacts};
 use crate::cli::Output;
 use crate::lengths::{Ask, Enforcement, Remark};
 use std::collections::BTreeMap;
@@ -13,9 +13,11 @@ pub(super) struct Tally {
     made_streaming: u64,
     without_usage: u64,
     unknown_think: u64,
-    aborted: u64,
+    /// By events, by time, and without a known end.
+    aborted: [u64; 3],
     formatted: u64,
     salted: u64,
+    orphaned: u64,
     remarks: BTreeMap<Remark, u64>,
     enforcement: BTreeMap<&'static str, u64>,
     models: Vec<(String, String)>,
@@ -49,7 +51,13 @@ impl Tally {
         self.unknown_think += u64::from(waits && unknown);
         self.made_streaming += u64::from(turn.stream != Some(true));
         self.without_usage += u64::from(turn.stream == Some(true) && asks_usage == Some(false));
-        self.aborted += u64::from(turn.recorded_outcome == Outcome::ClientAborted);
+        let left = turn.recorded_outcome == Outcome::ClientAborted;
+        let how = match Cancel::of(turn) {
+            Some(Cancel::AfterEvents(_)) => 0,
+            Some(Cancel::AfterUs(_)) => 1,
+            None => 2,
+        };
+        self.aborted[how] += u64::from(left);
         let enforced = ask.enforcement == Enforcement::Enforce;
         self.formatted += u64::from(enforced && turn.response_format.is_some());
         *self.enforcement.entry(ask.enforcement.name()).or_default() += 1;
@@ -61,6 +69,11 @@ impl Tally {
     /// Counts a turn that is sent whose recorded request had a salt of its own.
     pub(super) fn salted(&mut self, is: bool) {
         self.salted += u64::from(is);
+    }
+
+    /// Counts a turn that is sent and continues an answer that the set does not have.
+    pub(super) fn continued(&mut self, orphaned: bool) {
+        self.orphaned += u64::from(orphaned);
     }
 
     pub(super) fn findings(
@@ -92,6 +105,13 @@ impl Tally {
             findings.push(format!(
                 "{} of {sent} turns: production's request had a cache_salt of its own: {what}",
                 self.salted
+            ));
+        }
+        if plan.unsalted != 0 {
+            findings.push(format!(
+                "cache: {} of {sent} turns: anthropic_messages has no field for a salt: sent without one: \
+                 prompts of earlier runs may be reused (optimistic)",
+                plan.unsalted
             ));
         }
         findings
@@ -141,9 +161,23 @@ impl Tally {
             self.formatted,
             "turns: a response format is asked for together with an enforced length: the answer is cut or padded",
         );
+        let [by_events, by_time, unknown] = self.aborted;
         say(
-            self.aborted,
-            "turns: production's client went away early: the replay goes away after as many tokens, or as much time",
+            by_events,
+            "turns: production's client went away early: the replay goes away after as many token events",
+        );
+        say(
+            by_time,
+            "turns: production's client went away early: the replay goes away after as much time",
+        );
+        say(
+            unknown,
+            "turns: production's client went away, nobody knows when: the replay stays to the end",
+        );
+        say(
+            self.orphaned,
+            "turns: continue an answer that is not in the set: sent without previous_response_id, and so without \
+             their history (optimistic)",
         );
         say(
             self.unknown_think,

@@ -1,8 +1,9 @@
 //! Targets that fail in every way leave a valid run directory whose numbers add up.
 
 use super::support::{Mood, Server, turn};
-use super::{Replayed, replay};
+use super::{Replayed, replay, replay_until};
 use truetape_replay::row;
+use truetape_replay::walk::Halt;
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::run;
 use truetape_schemas::set::Turn;
@@ -58,7 +59,11 @@ async fn a_run_is_whole_whatever_its_target_does() {
         (Mood::Storm(500), "error"),
         (Mood::Garbage, "truncated"),
         (Mood::Halves, "truncated"),
+        (Mood::HalfChunks, "truncated"),
+        (Mood::Page("<html>not here</html>"), "error"),
+        (Mood::BrokenEvents, "error"),
         (Mood::Silent, "timeout"),
+        (Mood::Vanishing, "timeout"),
     ];
     for (mood, outcome) in cases {
         for breaks_off in [false, true] {
@@ -67,7 +72,7 @@ async fn a_run_is_whole_whatever_its_target_does() {
             let rate = if breaks_off { "0.5" } else { "1" };
             let flags = [
                 "--no-probe",
-                "--timeout",
+                "--idle-timeout",
                 "300ms",
                 "--grace",
                 "100ms",
@@ -100,31 +105,92 @@ async fn a_run_is_whole_whatever_its_target_does() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silence_and_a_long_exchange_are_told_apart() {
+    let turns = [turn(0, "a", 0)];
+    let always = ["--no-probe", "--lateness-p99-max", "1h"];
+    let cases: [(Mood, &[&str], &str); 4] = [
+        (Mood::Silent, &["--idle-timeout", "300ms"], "idle_timeout"),
+        (
+            Mood::Vanishing,
+            &["--idle-timeout", "300ms"],
+            "idle_timeout",
+        ),
+        (Mood::Silent, &["--timeout", "300ms"], "timeout"),
+        (
+            Mood::Silent,
+            &["--timeout", "300ms", "--idle-timeout", "0s"],
+            "timeout",
+        ),
+    ];
+    for (mood, flags, code) in cases {
+        let server = Server::start(mood, 0).await;
+        let flags: Vec<&str> = always.iter().chain(flags).copied().collect();
+        let replayed = replay(&turns, &server.url(), &flags).await;
+        let row = &replayed.rows()[0];
+        assert_eq!(row.error_code.as_deref(), Some(code), "{mood:?}");
+        assert_eq!(row.outcome, Some(Outcome::Timeout), "{mood:?}");
+        assert_eq!(replayed.run().account.failed["timeout"], 1);
+        // What had come is kept.
+        assert_eq!(row.first_token_us.is_some(), mood == Mood::Vanishing);
+    }
+}
+
+/// Twelve pieces and more, 200 ms apart: far longer than the bound in all, never as long without a
+/// byte.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_answer_that_goes_on_is_not_cut() {
+    let server = Server::start(Mood::Slow, 200).await;
+    let flags = [
+        "--no-probe",
+        "--idle-timeout",
+        "2s",
+        "--lateness-p99-max",
+        "1h",
+    ];
+    let replayed = replay(&[turn(0, "a", 0)], &server.url(), &flags).await;
+    let row = &replayed.rows()[0];
+    assert_eq!(row.outcome, Some(Outcome::Complete), "{row:?}");
+    assert!(2_000_000 < row.end_us.unwrap(), "{row:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_that_accepts_and_says_nothing_is_told_before_the_run() {
+    let server = Server::start(Mood::Mute, 0).await;
+    let replayed = replay(&turns(), &server.url(), &[]).await;
+    assert_eq!(replayed.exit_code(), 69);
+    let message = replayed.result.as_ref().unwrap_err().to_string();
+    assert!(message.contains("timed out"), "{message}");
+    assert!(!replayed.out().try_exists().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_interrupted_over_a_silent_target_adds_up() {
+    let server = Server::start(Mood::Silent, 0).await;
+    let halt = Halt::default();
+    let (turns, url) = (turns(), server.url());
+    let flags = ["--no-probe", "--lateness-p99-max", "1h"];
+    let cut = async {
+        server.has_measured(3).await;
+        halt.stop.cancel();
+        halt.cut.cancel();
+    };
+    let (replayed, ()) = tokio::join!(replay_until(&turns, &url, &flags, halt.clone()), cut);
+    adds_up(&replayed, "interrupted");
+    let run = replayed.run();
+    assert_eq!(
+        (run.validity.as_str(), replayed.exit_code()),
+        ("stopped", 75)
+    );
+    let sent = run.account.failed["client_aborted"];
+    let left = run.account.not_sent.get("stopped").copied().unwrap_or(0);
+    assert_eq!(sent + left, TURNS as u64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_target_that_dies_leaves_a_run_that_adds_up() {
     let server = Server::start(Mood::Leaving { after: 3 }, 0).await;
     let flags = ["--warm-connections", "0", "--error-rate-max", "1"];
     let replayed = replay(&turns(), &server.url(), &flags).await;
     adds_up(&replayed, "death");
     assert_eq!(replayed.run().account.answered, 3);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_left_in_production_leaves_in_the_replay() {
-    let server = Server::start(Mood::Silent, 0).await;
-    let left = Turn {
-        recorded_outcome: Outcome::ClientAborted,
-        output_tokens: None,
-        recorded_end_us: Some(200_000),
-        ..turn(0, "a", 0)
-    };
-    let flags = ["--no-probe", "--lateness-p99-max", "1h"];
-    let replayed = replay(&[left], &server.url(), &flags).await;
-    let (run, rows) = (replayed.run(), replayed.rows());
-    assert_eq!((run.validity.as_str(), replayed.exit_code()), ("valid", 0));
-    assert_eq!(run.account.failed["recorded_cancel"], 1);
-    assert!(run.account.balances());
-    assert_eq!(rows[0].outcome, Some(Outcome::ClientAborted));
-    assert_eq!(rows[0].error_code.as_deref(), Some("recorded_cancel"));
-    // No whole answer was observed, so that no length was asked for.
-    assert_eq!(rows[0].length_miss, None);
 }

@@ -2,10 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod answers;
+mod cancels;
+mod connected;
+mod dialects;
 mod faults;
+mod flags;
 mod metrics;
 mod on_disk;
 mod scheduled;
+mod spoken;
 mod stopped;
 mod support;
 
@@ -53,8 +58,13 @@ async fn replay(turns: &[Turn], url: &str, more: &[&str]) -> Replayed {
 
 async fn replay_until(turns: &[Turn], url: &str, more: &[&str], halt: Halt) -> Replayed {
     let scratch = tempfile::tempdir().unwrap();
-    let set = write_set(scratch.path(), turns);
-    let out = scratch.path().join("run");
+    write_set(scratch.path(), turns);
+    replay_set(scratch, url, more, halt).await
+}
+
+/// Replays the set that lies in a scratch folder.
+async fn replay_set(scratch: tempfile::TempDir, url: &str, more: &[&str], halt: Halt) -> Replayed {
+    let (set, out) = (scratch.path().join("set"), scratch.path().join("run"));
     let args = args(&set, url, &out, more);
     let loaded = load::load(&args.set, None).unwrap();
     let result = Box::pin(command::replay(&args, loaded, &out, halt)).await;

@@ -1,5 +1,6 @@
 //! A server and a set small enough to be read, so that every expected number is known.
 
+use super::spoken;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,6 +24,8 @@ pub(crate) enum Mood {
     Strict,
     /// Answers the first few, then 500.
     Failing { after: usize },
+    /// Answers 500 to a request that holds this text.
+    FailingOn(&'static str),
     /// Says what it has cached: a prompt it has seen, under the same salt if it honours salts.
     Caching { honours_salt: bool },
     /// Never answers the first request of a run, and answers 500 to the others.
@@ -37,6 +40,18 @@ pub(crate) enum Mood {
     Garbage,
     /// Begins every answer, and closes the connection in it.
     Halves,
+    /// The same of an answer in chunks, inside one.
+    HalfChunks,
+    /// Begins every answer, and then neither sends nor closes: a peer that is gone.
+    Vanishing,
+    /// Accepts connections and answers nothing at all, not even questions.
+    Mute,
+    /// Sends its answers in many pieces, each after the service time.
+    Slow,
+    /// Says ten tokens, each after the service time.
+    Ten,
+    /// Answers with events that are no JSON.
+    BrokenEvents,
     /// Reads every request, keeps the connection open, and says nothing.
     Silent,
     /// Counts under vLLM's names.
@@ -49,11 +64,22 @@ pub(crate) struct Seen {
     pub(crate) head: String,
     pub(crate) body: serde_json::Value,
     pub(crate) bytes: Vec<u8>,
+    /// Which connection it came over, in the order in which they were opened.
+    pub(crate) connection: usize,
 }
 
 impl Seen {
     fn is_measured(&self) -> bool {
         self.header(RUN_HEADER).is_some() && self.header(PROBE_HEADER).is_none()
+    }
+
+    /// The path that was asked for.
+    pub(crate) fn path(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or_default()
+    }
+
+    fn says(&self, text: &str) -> bool {
+        String::from_utf8_lossy(&self.bytes).contains(text)
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<String> {
@@ -138,11 +164,13 @@ impl Server {
 
 async fn accept(listener: TcpListener, scene: Scene) {
     let mut connections = JoinSet::new();
+    let mut opened = 0;
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 let (stream, _) = accepted.unwrap();
-                connections.spawn(serve(stream, scene.clone()));
+                connections.spawn(serve(stream, opened, scene.clone()));
+                opened += 1;
             }
             () = scene.leave.cancelled() => break,
         }
@@ -151,14 +179,54 @@ async fn accept(listener: TcpListener, scene: Scene) {
     while connections.join_next().await.is_some() {}
 }
 
-async fn serve(mut stream: TcpStream, scene: Scene) {
+async fn serve(mut stream: TcpStream, connection: usize, scene: Scene) {
     while let Some(request) = read_request(&mut stream).await {
+        let request = Seen {
+            connection,
+            ..request
+        };
+        if scene.mood == Mood::Mute {
+            return std::future::pending().await;
+        }
         let (answer, wait) = answer(&request, &scene);
+        if scene.mood == Mood::Slow && request.is_measured() {
+            return dribble(&mut stream, &answer, scene.service).await;
+        }
+        if scene.mood == Mood::Ten {
+            say_ten(&mut stream, scene.service).await;
+            return;
+        }
         tokio::time::sleep(wait).await;
         if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
         }
-        if scene.leave.is_cancelled() || matches!(scene.mood, Mood::Garbage | Mood::Halves) {
+        match scene.mood {
+            Mood::Vanishing if request.is_measured() => return std::future::pending().await,
+            Mood::Garbage | Mood::Halves | Mood::HalfChunks => return,
+            _ if scene.leave.is_cancelled() => return,
+            _ => {}
+        }
+    }
+}
+
+/// Says ten tokens, each after a pause, and closes.
+async fn say_ten(stream: &mut TcpStream, pause: Duration) {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let token = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":null}]}\n\n";
+    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    for piece in std::iter::once(head).chain([token; 10]).chain([end]) {
+        if stream.write_all(piece.as_bytes()).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Writes an answer piece by piece, each after a pause.
+async fn dribble(stream: &mut TcpStream, answer: &str, pause: Duration) {
+    for piece in answer.as_bytes().chunks(40) {
+        tokio::time::sleep(pause).await;
+        if stream.write_all(piece).await.is_err() {
             return;
         }
     }
@@ -189,7 +257,10 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
     let cached = match scene.mood {
         Mood::Caching { honours_salt } => seen.iter().any(|earlier: &Seen| {
             let same = |field: &str| earlier.body[field] == request.body[field];
-            same("messages") && (!honours_salt || same("cache_salt"))
+            let prompt = ["messages", "prompt", "input", "text"]
+                .into_iter()
+                .all(same);
+            prompt && (!honours_salt || ["cache_salt", "extra_key"].into_iter().all(same))
         }),
         _ => false,
     };
@@ -213,12 +284,31 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
             Duration::ZERO,
         ),
         Mood::Halves => {
-            let whole = stream(false);
+            let whole = spoken::answer(request, false);
             let (half, _) = whole.split_at(whole.len() - 40);
             (half.to_owned(), Duration::ZERO)
         }
+        Mood::Vanishing => {
+            let whole = spoken::answer(request, false);
+            let (half, _) = whole.split_at(whole.len() - 40);
+            (half.to_owned(), Duration::ZERO)
+        }
+        Mood::HalfChunks => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+            (
+                format!("{head}ff\r\ndata: {{\"choices\":[{{"),
+                Duration::ZERO,
+            )
+        }
+        Mood::BrokenEvents => {
+            let broken = "data: {\"choices\":[{\"delta\n\ndata: ]]\n\ndata: [DONE]\n\n";
+            (spoken::whole(broken), Duration::ZERO)
+        }
         Mood::Silent => (String::new(), Duration::from_secs(3_600)),
         Mood::Page(page) => (json(200, page), Duration::ZERO),
+        Mood::FailingOn(text) if request.says(text) => {
+            (json(500, r#"{"error":{"message":"down"}}"#), Duration::ZERO)
+        }
         Mood::Failing { after } if after < nth => {
             (json(500, r#"{"error":{"message":"down"}}"#), Duration::ZERO)
         }
@@ -226,9 +316,9 @@ fn answer(request: &Seen, scene: &Scene) -> (String, Duration) {
             if after <= nth {
                 scene.leave.cancel();
             }
-            (stream(cached), scene.service)
+            (spoken::answer(request, cached), scene.service)
         }
-        _ => (stream(cached), scene.service),
+        _ => (spoken::answer(request, cached), scene.service),
     }
 }
 
@@ -252,26 +342,6 @@ fn counters(requests: usize) -> String {
     )
 }
 
-fn stream(cached: bool) -> String {
-    let cached = if cached { 8 } else { 0 };
-    let events = [
-        r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#.to_owned(),
-        r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"length"}]}"#.to_owned(),
-        format!(
-            r#"{{"choices":[],"usage":{{"prompt_tokens":8,"completion_tokens":1,"total_tokens":9,"prompt_tokens_details":{{"cached_tokens":{cached}}}}}}}"#
-        ),
-        "[DONE]".to_owned(),
-    ];
-    let body: String = events
-        .iter()
-        .map(|event| format!("data: {event}\n\n"))
-        .collect();
-    let length = body.len();
-    format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\n\r\n{body}"
-    )
-}
-
 async fn read_request(stream: &mut TcpStream) -> Option<Seen> {
     let mut bytes = Vec::new();
     loop {
@@ -287,6 +357,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<Seen> {
                     head,
                     body: serde_json::from_slice(&body).unwrap_or_default(),
                     bytes: body,
+                    connection: 0,
                 });
             }
         }
@@ -318,21 +389,29 @@ pub(crate) fn turn(turn_id: i64, session: &str, start_ms: i64) -> Turn {
 }
 
 fn part() -> Content {
-    let body = br#"{"role":"user","content":"ping"}"#.to_vec();
-    let content_id = truetape_schemas::ids::content_id(&body);
+    content(ContentKind::Message, r#"{"role":"user","content":"ping"}"#)
+}
+
+/// A part of a set.
+pub(crate) fn content(kind: ContentKind, body: &str) -> Content {
+    let body = body.as_bytes().to_vec();
     Content {
-        content_id,
-        kind: ContentKind::Message,
-        tokens: Some(8),
+        content_id: truetape_schemas::ids::content_id(&body),
+        kind,
+        tokens: None,
         body,
     }
 }
 
 /// Writes a set to a directory.
 pub(crate) fn write_set(dir: &Path, turns: &[Turn]) -> PathBuf {
+    write_set_of(dir, turns, vec![part()])
+}
+
+/// The same with its content.
+pub(crate) fn write_set_of(dir: &Path, turns: &[Turn], contents: Vec<Content>) -> PathBuf {
     let set = dir.join("set");
     std::fs::create_dir_all(&set).unwrap();
-    let contents = vec![part()];
     let mut writer = Writer::<Turn>::create(&set.join(store::TURNS)).unwrap();
     writer.write(turns).unwrap();
     writer.finish(&[]).unwrap();

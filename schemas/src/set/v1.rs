@@ -131,6 +131,21 @@ pub const TURN_COLUMNS: &[Column] = &[
         Kind::TextList,
         "finish reasons in production",
     ),
+    o(
+        "recorded_token_events",
+        Kind::Int32,
+        "token events that had come when production's client went away; NULL when it stayed, or nobody counted",
+    ),
+    o(
+        "recorded_conn",
+        Kind::Int64,
+        "the client connection it came over, numbered from 0 in the order of the set; NULL where that is unknown",
+    ),
+    o(
+        "recorded_conn_seq",
+        Kind::Int32,
+        "exchanges that this connection had carried before, those outside the set included",
+    ),
     r("exchange_id", Kind::Text, "the exchange it comes from"),
     r("proxy_id", Kind::Text, "the recorder that saw it"),
     r("upstream", Kind::Text, "the replica that served it"),

@@ -23,6 +23,10 @@ fn cache(log: &Log<'_>) -> Dimension {
     let clean = || draft.clone().compare(Some(1.0), Some(1.0));
     let dimension = match (mode.as_deref(), verified.as_deref()) {
         (Some("flush" | "flushed"), _) | (Some("salted"), Some("honoured")) => clean(),
+        (Some("salted"), Some("partly")) => draft
+            .compare(Some(0.0), Some(1.0))
+            .unknown_if(true, || "some turns have no field for a salt".to_owned())
+            .note("OPTIMISTIC for those: they may find prompts of earlier runs"),
         (Some("salted"), verified) => {
             let why = match verified {
                 Some("unverified") => "was asked about, and what the target reports does not tell",

@@ -108,6 +108,20 @@ fn isolation_comes_from_the_flags_and_the_target() {
 }
 
 #[test]
+fn a_salt_that_some_turns_cannot_carry_does_not_pass() {
+    let mut replay = Replay::faithful();
+    let flags = &mut replay.run.flags;
+    flags.insert("cache".to_owned(), json!("salted"));
+    flags.insert("cache_verified".to_owned(), json!("partly"));
+    let report = replay.report();
+    let dimension = find(&report, "run.isolation.cache");
+    assert_eq!(dimension.verdict, Verdict::Unknown, "{dimension:?}");
+    let note = dimension.note.as_ref().unwrap();
+    assert!(note.contains("no field for a salt"), "{note}");
+    assert!(note.contains("OPTIMISTIC for those"), "{note}");
+}
+
+#[test]
 fn a_salt_passes_only_where_it_was_seen_to_be_honoured() {
     let mut replay = Replay::faithful();
     for (cache, verified, expected) in [

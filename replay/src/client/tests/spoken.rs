@@ -74,7 +74,7 @@ async fn heard(client: &Client) -> Result<String, Failure> {
 async fn http2_is_spoken_with_prior_knowledge() {
     let (address, _tasks) = spoken(None, true).await;
     let target = Target::resolve(&format!("http://{address}")).unwrap();
-    let client = Client::open(target, &Trust::default(), Http::Two).unwrap();
+    let client = Client::open(target, &Trust::default(), Http::Two, Reuse::Pool).unwrap();
     let heard = heard(&client).await.unwrap();
     assert_eq!(heard, "HTTP/2.0 /v1/chat/completions 15");
 }
@@ -99,7 +99,7 @@ async fn tls_agrees_on_the_http_that_both_speak() {
         let config = truetape_testkit::tls::server(&identity, None, alpn);
         let (address, _tasks) = spoken(Some(config), http2).await;
         let target = Target::resolve(&format!("https://{address}")).unwrap();
-        let client = Client::open(target, &trust, http).unwrap();
+        let client = Client::open(target, &trust, http, Reuse::Pool).unwrap();
         let heard = heard(&client).await.unwrap();
         assert_eq!(
             heard,
@@ -126,7 +126,7 @@ async fn a_stranger_is_trusted_only_when_that_is_said() {
     };
     for (trust, trusted) in [(careful, false), (careless, true)] {
         let target = Target::resolve(&format!("https://{address}")).unwrap();
-        let client = Client::open(target, &trust, Http::One).unwrap();
+        let client = Client::open(target, &trust, Http::One, Reuse::Pool).unwrap();
         let heard = heard(&client).await;
         assert_eq!(heard.is_ok(), trusted, "{heard:?}");
         if let Err(failure) = heard {
@@ -139,6 +139,6 @@ async fn a_stranger_is_trusted_only_when_that_is_said() {
         anybody: false,
     };
     let target = Target::resolve(&format!("https://{address}")).unwrap();
-    let error = Client::open(target, &missing, Http::One).unwrap_err();
+    let error = Client::open(target, &missing, Http::One, Reuse::Pool).unwrap_err();
     assert!(error.to_string().starts_with("--ca-file"), "{error}");
 }
