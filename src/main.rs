@@ -61,6 +61,8 @@ enum Verb {
     Replay(Box<truetape_replay::cli::ReplayArgs>),
     /// Print the fidelity report of runs.
     Report(truetape_replay::cli::ReportArgs),
+    /// Compare runs of a set with other runs of it: what can be claimed, and what cannot.
+    Compare(truetape_replay::cli::CompareArgs),
     /// Stand in for a real server.
     Stub(truetape_stub::cli::StubArgs),
     /// Record, compile, replay and report on the embedded engine.
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
         Verb::Probe(args) => blamed(truetape_replay::probe::run(args)),
         Verb::Replay(args) => blamed(truetape_replay::run(*args)),
         Verb::Report(args) => blamed(truetape_replay::report::run(args)),
+        Verb::Compare(args) => blamed(truetape_replay::compare::run(args)),
         Verb::Stub(args) => blamed(truetape_stub::run(args)),
         Verb::Demo(args) => blamed(demo::run(&args)),
     };

@@ -160,8 +160,7 @@ fn of_run(dir: &Path) -> Result<Seen, Error> {
     let population = Population {
         turns,
         sessions,
-        block_tokens: None,
-        clock_resolution_us: None,
+        ..Population::default()
     };
     Ok(Seen {
         population,
@@ -181,7 +180,7 @@ fn turn(dispatch: &Dispatch, session: u32) -> Option<PopulationTurn> {
         input_tokens: count(dispatch.input_tokens),
         output_tokens: count(dispatch.output_tokens).filter(|_| complete),
         cached_tokens: count(dispatch.cached_tokens),
-        blocks: Vec::new(),
+        ..PopulationTurn::default()
     })
 }
 

@@ -16,10 +16,18 @@ const MEASURED: [(u8, &str, &[&str]); 5] = [
             "turns_per_session",
             "think_time",
             "prefix",
+            "mix.models",
+            "mix.tenants",
+            "mix.stream",
+            "mix.tools",
+            "mix.schemas",
+            "mix.sampling",
+            "outcomes.retries",
             "run.completed",
             "run.order",
             "run.think_time",
             "run.cached_tokens",
+            "run.cache",
         ],
     ),
     (
@@ -28,6 +36,7 @@ const MEASURED: [(u8, &str, &[&str]); 5] = [
         &[
             "arrivals",
             "work",
+            "kv",
             "run.arrivals",
             "run.lateness",
             "run.validity",
@@ -36,7 +45,15 @@ const MEASURED: [(u8, &str, &[&str]); 5] = [
     (
         4,
         "are answers as long as in production?",
-        &["tokens.output", "output_tokens", "run.output_tokens"],
+        &[
+            "tokens.output",
+            "output_tokens",
+            "mix.limits",
+            "outcomes.errors",
+            "outcomes.aborts",
+            "outcomes.finish_reasons",
+            "run.output_tokens",
+        ],
     ),
     (
         5,

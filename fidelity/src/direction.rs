@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use truetape_schemas::report::{Dimension, Direction, Push, Verdict};
 
+pub mod simulated;
+
 /// What is known about deviations of one dimension.
 #[derive(Clone, Copy, Debug)]
 pub struct Prior {
@@ -30,8 +32,8 @@ use Direction::{Mixed, Neutral, Optimistic, Pessimistic};
 /// The prior, by the start of a dimension's id.
 #[rustfmt::skip]
 pub const PRIORS: &[Prior] = &[
-    prior("tokens.input", Optimistic, Pessimistic, 0.3, "less prompt work than production", "more prompt work than production"),
-    prior("tokens.output", Optimistic, Pessimistic, 0.4, "less generation than production", "more generation than production"),
+    prior("tokens.input", Optimistic, Pessimistic, 0.3, "there is less prompt work than in production", "there is more prompt work than in production"),
+    prior("tokens.output", Optimistic, Pessimistic, 0.4, "less is generated than in production", "more is generated than in production"),
     prior("input_tokens", Optimistic, Pessimistic, 0.3, "prompts are shorter: less prefill, less memory", "prompts are longer: more prefill, more memory"),
     prior("input_tokens.p90", Optimistic, Pessimistic, 0.4, "long prompts are missing: the queue behind them too", "there are more long prompts"),
     prior("input_tokens.p99", Optimistic, Pessimistic, 0.4, "the longest prompts are missing: the queue behind them too", "the tail of prompts is heavier"),
@@ -44,11 +46,26 @@ pub const PRIORS: &[Prior] = &[
     prior("arrivals.idc", Optimistic, Pessimistic, 2.5, "arrivals are smoother than production's: bursts are missing", "arrivals are burstier than production's"),
     prior("arrivals.peak", Optimistic, Pessimistic, 1.5, "the peak is lower than production's", "the peak is higher than production's"),
     prior("work", Optimistic, Pessimistic, 1.5, "work arrives more smoothly than in production", "work arrives in bigger lumps than in production"),
+    prior("mix.models", Mixed, Mixed, 0.2, "models are asked for in another proportion", "models are asked for in another proportion"),
+    prior("mix.models_effective", Optimistic, Pessimistic, 0.5, "fewer models or adapters: fewer are swapped, and more is shared", "more models or adapters: more are swapped, and less is shared"),
+    prior("mix.tenants", Mixed, Mixed, 0.1, "tenants have another proportion", "tenants have another proportion"),
+    prior("mix.tenants_effective", Optimistic, Pessimistic, 0.3, "fewer tenants: more is shared, and less is fair", "more tenants: less is shared"),
+    prior("mix.stream", Neutral, Neutral, 0.02, "a stream costs the target hardly more than an answer at once", "a stream costs the target hardly more than an answer at once"),
+    prior("mix.tools", Neutral, Neutral, 0.02, "what tools cost is in the lengths", "what tools cost is in the lengths"),
+    prior("mix.schemas", Optimistic, Pessimistic, 0.1, "fewer answers are held to a form, which costs time for each token", "more answers are held to a form, which costs time for each token"),
+    prior("mix.sampling", Mixed, Mixed, 0.1, "tokens are drawn in another way", "tokens are drawn in another way"),
+    prior("mix.limits", Neutral, Neutral, 0.02, "limits bend nothing where lengths are kept", "limits bend nothing where lengths are kept"),
+    prior("outcomes.errors", Optimistic, Pessimistic, 0.5, "requests that failed are missing, and those are mostly the longest", "more requests fail than in production"),
+    prior("outcomes.aborts", Optimistic, Pessimistic, 0.3, "requests that were given up are missing, and those waited longest", "more requests are given up than in production"),
+    prior("outcomes.retries", Optimistic, Pessimistic, 0.3, "repeated requests are missing: load that comes when it is worst", "more requests are repeated than in production"),
+    prior("outcomes.finish_reasons", Neutral, Neutral, 0.02, "why answers ended is in their lengths", "why answers ended is in their lengths"),
+    prior("kv.inflight", Optimistic, Pessimistic, 0.5, "fewer tokens are in flight: less memory, smaller batches", "more tokens are in flight: more memory, larger batches"),
     prior("run.completed", Optimistic, Neutral, 1.0, "answers are missing, and those that fail are mostly the longest", "more was completed than planned"),
     prior("run.output_tokens", Optimistic, Pessimistic, 0.8, "the target generated less than production did", "the target generated more than production did"),
     prior("run.output_tokens.within_1", Mixed, Mixed, 0.4, "answers have other lengths than production's", "answers have other lengths than production's"),
     prior("run.input_tokens", Optimistic, Pessimistic, 0.3, "the target counted fewer prompt tokens", "the target counted more prompt tokens"),
     prior("run.cached_tokens", Pessimistic, Optimistic, 1.0, "the target reused less of the prompts", "the target reused more of the prompts: its cache knew them already"),
+    prior("run.cache.capacity", Pessimistic, Optimistic, 1.0, "the target's cache is smaller than the set's share of production's", "the target's cache is larger than the set's share of production's"),
     prior("run.arrivals.rate", Optimistic, Pessimistic, 0.5, "the load was lower than the set's", "the load was higher than the set's"),
     prior("run.arrivals.idc", Optimistic, Pessimistic, 2.5, "requests went out more smoothly than the set wanted: bursts are missing", "requests went out in more of a burst than the set wanted"),
     prior("run.arrivals.peak", Optimistic, Pessimistic, 1.5, "the peak was lower than the set's", "the peak was higher than the set's"),

@@ -15,10 +15,13 @@ use truetape_schemas::set::manifest::Manifest;
 mod arrivals;
 mod assemble;
 mod draft;
+mod joint;
 mod lengths;
+mod mix;
 mod prefix;
 mod run;
 mod sessions;
+mod simulation;
 
 pub use draft::Unit;
 
@@ -77,9 +80,8 @@ impl<'a> Pair<'a> {
         let share = ctx.share.filter(usable).unwrap_or(1.0);
         let rate_share = ctx.rate_share.filter(usable).unwrap_or(share);
         let sessions_set = set.turns_per_session().len();
-        let hot = hot_handovers(source);
-        // A block that is hot in the source changes hands less often in a sample, by its share.
-        let hot_in_set = (hot as f64 * refs_share(source, set).unwrap_or(share).min(1.0)).round();
+        let source_reuse = Reuse::of(source, hot_handovers(source));
+        let set_reuse = reuse_of_set(source, set, &source_reuse, share);
         Self {
             source,
             set,
@@ -87,8 +89,8 @@ impl<'a> Pair<'a> {
             share,
             rate_share,
             sessions_set,
-            source_reuse: Reuse::of(source, hot),
-            set_reuse: Reuse::of(set, (hot_in_set as usize).max(HOT_IN_SET_MIN)),
+            source_reuse,
+            set_reuse,
         }
     }
 
@@ -107,6 +109,18 @@ impl<'a> Pair<'a> {
     fn realised_share(&self) -> f64 {
         refs_share(self.source, self.set).unwrap_or(self.share)
     }
+}
+
+/// Hot blocks of a set are the source's where it has them. New text has new hashes: there a block is
+/// hot when it changes hands as often as a sample lets a hot one.
+fn reuse_of_set(source: &Population, set: &Population, reuse: &Reuse, share: f64) -> Reuse {
+    let known = Reuse::of_sample(set, &reuse.hot_hashes);
+    if known.hot_blocks > 0 || reuse.hot_blocks == 0 {
+        return known;
+    }
+    let share = refs_share(source, set).unwrap_or(share).min(1.0);
+    let handovers = (hot_handovers(source) as f64 * share).round();
+    Reuse::of(set, (handovers as usize).max(HOT_IN_SET_MIN))
 }
 
 fn refs_share(source: &Population, set: &Population) -> Option<f64> {
@@ -128,8 +142,10 @@ pub fn set_against_source(source: &Population, set: &Population, ctx: &SetContex
     dimensions.extend(sessions::dimensions(&pair));
     dimensions.extend(prefix::dimensions(&pair));
     dimensions.extend(arrivals::dimensions(&pair));
-    let mut findings = ctx.findings.clone();
-    findings.push(NOT_COMPARED.to_owned());
+    dimensions.extend(mix::dimensions(&pair));
+    let simulated = simulation::of_set(&pair);
+    dimensions.extend(simulation::in_flight(&simulated));
+    let findings = ctx.findings.clone();
     assemble::report(
         assemble::Subject {
             set_name: ctx.set_name.clone(),
@@ -139,13 +155,9 @@ pub fn set_against_source(source: &Population, set: &Population, ctx: &SetContex
         },
         dimensions,
         findings,
+        vec![simulation::told(Level::SetAgainstSource, &simulated)],
     )
 }
-
-/// What this version has no dimension for, said in every report.
-pub const NOT_COMPARED: &str = "not compared by this version: the mix of models, tenants and \
-    sampling parameters; errors, aborts and finish reasons; KV tokens in flight; directions are \
-    those of the prior table, not of a simulation";
 
 /// Grades a run against its set, and merges the set's own report: levels 1 and 2.
 pub fn run_against_set(
@@ -167,6 +179,13 @@ pub fn run_against_set(
     findings.extend(manifest.findings.iter().chain(&run.findings).cloned());
     findings.extend(log.findings());
     let part = log.part();
+    let mut simulations = level1
+        .map(|report| report.simulations.clone())
+        .unwrap_or_default();
+    simulations.push(simulation::told(
+        Level::RunAgainstSet,
+        &simulation::of_run(&log),
+    ));
     let mut report = assemble::report(
         assemble::Subject {
             set_name: manifest.name.clone(),
@@ -176,6 +195,7 @@ pub fn run_against_set(
         },
         dimensions,
         findings,
+        simulations,
     );
     if let Some((due, all)) = part {
         report.sentence = format!(

@@ -3,7 +3,9 @@
 //! A capture, a set and a run are all populations of turns, and every measure is a function of one
 //! population (a profile) or of two (a report).
 
+use crate::facts::{Collector, Facts, Said};
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::set::Turn;
 
@@ -24,6 +26,10 @@ pub struct PopulationTurn {
     pub cached_tokens: Option<u64>,
     /// Chained hashes of the prompt's blocks; empty when there are none.
     pub blocks: Vec<u64>,
+    /// What else it is: a combination of the population's [`facts`](Population::facts).
+    pub facts: u32,
+    /// Whose it is: a hash of the tenant. Only equality counts.
+    pub tenant: Option<NonZeroU64>,
 }
 
 /// Turns in the order of their arrival.
@@ -37,21 +43,34 @@ pub struct Population {
     pub block_tokens: Option<u32>,
     /// Smallest step of the clock that gave the arrivals, where it is known.
     pub clock_resolution_us: Option<i64>,
+    /// What its turns are besides their lengths; empty where nobody looked.
+    pub facts: Facts,
 }
 
 impl Population {
     /// Reads a population off the turns of a set.
     ///
     /// An output length counts only where the recorded answer was complete (D7). `recorded_end_us`
-    /// counts from the arrival, as in the set.
+    /// counts from the arrival, as in the set. A set does not say whose its turns are.
     pub fn of_turns(
         turns: &[Turn],
         block_tokens: Option<u32>,
         clock_resolution_us: Option<i64>,
     ) -> Self {
+        Self::of_owned_turns(turns, |_| None, block_tokens, clock_resolution_us)
+    }
+
+    /// The same where somebody knows the tenant of the turn at a place.
+    pub fn of_owned_turns(
+        turns: &[Turn],
+        tenant: impl Fn(usize) -> Option<NonZeroU64>,
+        block_tokens: Option<u32>,
+        clock_resolution_us: Option<i64>,
+    ) -> Self {
         let mut sessions: HashMap<&str, u32> = HashMap::new();
         let mut rows: Vec<PopulationTurn> = Vec::with_capacity(turns.len());
-        for turn in turns {
+        let mut facts = Collector::new();
+        for (place, turn) in turns.iter().enumerate() {
             let next = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
             let session = *sessions.entry(turn.session.as_str()).or_insert(next);
             let complete = turn.recorded_outcome == Outcome::Complete;
@@ -65,6 +84,8 @@ impl Population {
                 output_tokens: count(turn.output_tokens).filter(|_| complete),
                 cached_tokens: count(turn.cached_tokens),
                 blocks: turn.block_hashes.clone().unwrap_or_default(),
+                facts: facts.add(&Said::of_turn(turn)),
+                tenant: tenant(place),
             });
         }
         // Stable: turns that arrived at the same instant stay as they were captured.
@@ -75,6 +96,7 @@ impl Population {
             sessions,
             block_tokens,
             clock_resolution_us,
+            facts: facts.finish(),
         }
     }
 

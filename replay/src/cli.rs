@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod arrivals;
+mod compare;
 
 pub use arrivals::{ArrivalArgs, OnFailedTurn};
+pub use compare::{CompareArgs, FailOnClaim};
 
 /// Replay a set against a target, and say how far the run is from the set.
 #[derive(Clone, Debug, Args)]

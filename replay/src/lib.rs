@@ -13,6 +13,7 @@
 //! 8. [`probe_target`] and [`isolation`]: what the target is and takes, asked before anything is
 //!    measured;
 //! 9. [`rows`], [`run_dir`] and [`report`]: the run on disk, and the report that is drawn from it.
+//!    [`compare`]: runs against other runs;
 //! 10. [`host`] and [`knee`]: one replay, or one after the other until the target gives way; [`shard`]:
 //!     one replay over several processes.
 //!
@@ -34,6 +35,7 @@ pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod command;
+pub mod compare;
 pub mod dry_run;
 pub mod error;
 pub mod files;

@@ -131,6 +131,52 @@ pub struct Push {
     pub reason: String,
 }
 
+/// What the engine model makes of two sides: what production would have measured, and the replay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Simulation {
+    /// What is compared with what.
+    pub level: Level,
+    /// Which way the changes go, on all engines.
+    pub direction: Direction,
+    /// Why nothing was simulated, or how much of the sides was.
+    pub note: Option<String>,
+    /// Replicas that the wanted side was spread over.
+    pub replicas: u64,
+    /// Turns of the wanted side that ran.
+    pub target_turns: u64,
+    /// Turns of the replay that ran.
+    pub turns: u64,
+    /// The engines, each with its numbers.
+    pub engines: Vec<SimulatedEngine>,
+}
+
+/// One setting of the engine model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimulatedEngine {
+    /// Tokens that its memory holds.
+    pub kv_tokens: u64,
+    /// The share of its time that a replica of the wanted side keeps it busy.
+    pub busy: f64,
+    /// What it measures.
+    pub measures: Vec<SimulatedMeasure>,
+}
+
+/// One quantile of one latency, simulated on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimulatedMeasure {
+    /// Its name, as in `ttft_p99`.
+    pub name: String,
+    /// Of the wanted side: milliseconds, a share of the prompt tokens (`hits`), or tokens.
+    pub target: Option<f64>,
+    /// Of the replay.
+    pub value: Option<f64>,
+    /// `value / target - 1`; NULL where either is unknown or 0.
+    pub change: Option<f64>,
+}
+
 /// A fidelity report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -161,6 +207,9 @@ pub struct Report {
     pub dimensions: Vec<Dimension>,
     /// Dimensions that could not be computed, by id.
     pub unknown: Vec<String>,
+    /// What the engine model makes of the two sides, by level; empty in reports of before it was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub simulations: Vec<Simulation>,
     /// Things found on the way.
     pub findings: Vec<String>,
     /// Version of the tool.

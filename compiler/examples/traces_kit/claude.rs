@@ -51,8 +51,8 @@ pub(crate) fn claude_code(path: &Path) -> Result<Population, String> {
                 end_us: Some(arrival_us + (number("api") * 1e6) as i64),
                 input_tokens: Some(number("in") as u64),
                 output_tokens: Some(number("out") as u64),
-                cached_tokens: None,
                 blocks: chain.clone(),
+                ..PopulationTurn::default()
             });
         }
         sessions += 1;
@@ -62,6 +62,6 @@ pub(crate) fn claude_code(path: &Path) -> Result<Population, String> {
         turns,
         sessions,
         block_tokens: Some(CLAUDE_BLOCK_TOKENS),
-        clock_resolution_us: None,
+        ..Population::default()
     })
 }

@@ -35,6 +35,7 @@ pub(crate) fn mooncake(path: &Path) -> Result<Population, String> {
         sessions,
         block_tokens: Some(512),
         clock_resolution_us: Some(3_000_000),
+        ..Population::default()
     })
 }
 

@@ -78,8 +78,14 @@ impl Made<'_> {
     }
 
     fn population(&self) -> Population {
-        Population::of_turns(
+        // A turn's row says whose it is; a set does not.
+        let tenant = |place: usize| {
+            let row = *self.arranged.rows.get(place)?;
+            self.prepared.population.turns.get(row)?.tenant
+        };
+        Population::of_owned_turns(
             &self.arranged.turns,
+            tenant,
             self.prepared.tokenized.block_tokens,
             self.prepared.ingested.footers.clock_resolution_us,
         )

@@ -42,8 +42,8 @@ fn population(sessions: u32) -> Population {
                 end_us: Some(now + 2_000_000),
                 input_tokens: Some(blocks.len() as u64 * u64::from(BLOCK)),
                 output_tokens: Some(output),
-                cached_tokens: None,
                 blocks: blocks.clone(),
+                ..PopulationTurn::default()
             });
             now += 3_000_000 + (stream.unit() * 60e6) as i64;
         }
@@ -53,7 +53,7 @@ fn population(sessions: u32) -> Population {
         turns,
         sessions,
         block_tokens: Some(BLOCK),
-        clock_resolution_us: None,
+        ..Population::default()
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::{checklist, direction};
 use std::collections::BTreeSet;
-use truetape_schemas::report::{Dimension, Direction, FORMAT, Push, Report, Verdict};
+use truetape_schemas::report::{Dimension, FORMAT, Push, Report, Simulation, Verdict};
+
+mod consequence;
 
 /// What a report is about.
 pub(super) struct Subject {
@@ -21,6 +23,7 @@ pub(super) fn report(
     subject: Subject,
     dimensions: Vec<Dimension>,
     findings: Vec<String>,
+    simulations: Vec<Simulation>,
 ) -> Report {
     let is_run = subject.run.is_some();
     let (run_id, target) = subject.run.unzip();
@@ -29,7 +32,8 @@ pub(super) fn report(
         .map(|dimension| dimension.verdict)
         .max()
         .unwrap_or(Verdict::Unknown);
-    let overall = direction::overall(&dimensions, ESSENTIAL);
+    let prior = direction::overall(&dimensions, ESSENTIAL);
+    let overall = direction::simulated::overall(prior, &simulations, &dimensions);
     let pushes = direction::pushes(&dimensions);
     let unknown = dimensions
         .iter()
@@ -46,11 +50,13 @@ pub(super) fn report(
         view: subject.view,
         verdict,
         direction: overall,
-        sentence: sentence(is_run, verdict, overall, &dimensions, &pushes),
+        sentence: sentence(is_run, verdict, &dimensions, &pushes)
+            + &consequence::of(verdict, overall, &pushes, &simulations),
         checklist: checklist::points(&dimensions, overall, &pushes, is_run),
         pushes,
         unknown,
         dimensions,
+        simulations,
         findings: findings
             .into_iter()
             .filter(|finding| said.insert(finding.clone()))
@@ -59,13 +65,7 @@ pub(super) fn report(
     }
 }
 
-fn sentence(
-    is_run: bool,
-    verdict: Verdict,
-    overall: Direction,
-    dimensions: &[Dimension],
-    pushes: &[Push],
-) -> String {
+fn sentence(is_run: bool, verdict: Verdict, dimensions: &[Dimension], pushes: &[Push]) -> String {
     let what = if is_run { "the replay" } else { "the set" };
     let count = |wanted: Verdict| dimensions.iter().filter(|d| d.verdict == wanted).count();
     let (failed, unknown, all) = (
@@ -73,7 +73,7 @@ fn sentence(
         count(Verdict::Unknown),
         dimensions.len(),
     );
-    let first = match verdict {
+    match verdict {
         Verdict::Pass => {
             format!("{what} stands for production in all {all} dimensions that were compared")
         }
@@ -87,12 +87,7 @@ fn sentence(
                 "{what} differs from production in {failed} of {all} dimensions, above all in {cause}"
             )
         }
-    };
-    format!(
-        "{first}; {}{}",
-        hedge(verdict, overall),
-        consequence(overall)
-    )
+    }
 }
 
 /// The largest cause, in words.
@@ -107,24 +102,4 @@ fn worst(dimensions: &[Dimension], pushes: &[Push]) -> String {
     pushing.or_else(any).map_or_else(String::new, |dimension| {
         format!("{} ({})", dimension.id, crate::render::deviation(dimension))
     })
-}
-
-/// Without a failure a direction is a leaning.
-fn hedge(verdict: Verdict, overall: Direction) -> &'static str {
-    match overall {
-        Direction::Optimistic | Direction::Pessimistic if verdict != Verdict::Fail => {
-            "if anything, "
-        }
-        _ => "",
-    }
-}
-
-fn consequence(overall: Direction) -> &'static str {
-    match overall {
-        Direction::Optimistic => "results will look better than production",
-        Direction::Pessimistic => "results will look worse than production",
-        Direction::Mixed => "what was found pushes results both ways",
-        Direction::Neutral => "nothing that was found bends results",
-        Direction::Unknown => "which way results are bent is not known",
-    }
 }

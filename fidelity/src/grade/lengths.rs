@@ -3,7 +3,6 @@
 use super::draft::{Draft, Unit};
 use super::{Pair, UNKNOWN_SHARE_MAX};
 use crate::population::{Population, PopulationTurn};
-use crate::profile::lengths::spearman;
 use crate::quantile::{quantile, rank, sorted, weighted_quantile};
 use std::collections::BTreeSet;
 use truetape_schemas::report::{Dimension, Level};
@@ -72,7 +71,7 @@ pub(super) fn dimensions(pair: &Pair<'_>) -> Vec<Dimension> {
             weighted_quantile,
         ));
     }
-    dimensions.push(joint(pair));
+    dimensions.extend(super::joint::dimensions(pair));
     dimensions
 }
 
@@ -248,29 +247,4 @@ fn missing(known: usize, population: &Population, whose: &str) -> Option<String>
     }
     (unknown as f64 > UNKNOWN_SHARE_MAX * turns as f64)
         .then(|| format!("{unknown} of {turns} lengths of the {whose} are unknown; 1 % may be"))
-}
-
-fn joint(pair: &Pair<'_>) -> Dimension {
-    let draft = Draft::new(
-        "joint.spearman",
-        "rank correlation of prompt and answer lengths",
-        Unit::RankPoints,
-        0.05,
-    )
-    .compare(spearman(&pair.set.turns), spearman(&pair.source.turns));
-    let fewest = pair.set.turns.len().min(pair.source.turns.len());
-    let undefined = |population: &Population| spearman(&population.turns).is_none();
-    draft
-        // The standard error of a correlation of independent values.
-        .within_reach(
-            pair.chance(1.0 / (fewest as f64).sqrt()),
-            "the chance of the draw",
-        )
-        .unknown_if(fewest < SAMPLES_P90_MIN, || {
-            format!("{fewest} turns; a correlation needs {SAMPLES_P90_MIN}")
-        })
-        .unknown_if(undefined(pair.source) || undefined(pair.set), || {
-            "lengths that are unknown, or do not vary, have no correlation".to_owned()
-        })
-        .finish(Level::SetAgainstSource)
 }

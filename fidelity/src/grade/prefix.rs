@@ -85,7 +85,7 @@ fn unknown(reason: &str) -> Vec<Dimension> {
 }
 
 impl Reuse<'_> {
-    fn ratios(&self) -> [Dimension; 3] {
+    fn ratios(&self) -> [Dimension; 5] {
         let shared = |prefix: &Prefix| {
             prefix
                 .hot_ratio
@@ -111,6 +111,18 @@ impl Reuse<'_> {
                 "prefix.shared",
                 "hits across sessions",
                 [shared(set), shared(source)],
+                cross,
+            ),
+            (
+                "prefix.hot",
+                "hits on blocks that all sessions share",
+                [set.hot_ratio, source.hot_ratio],
+                0.0,
+            ),
+            (
+                "prefix.cross",
+                "hits across sessions on other blocks",
+                [set.cross_session_ratio, source.cross_session_ratio],
                 cross,
             ),
         ]

@@ -2,6 +2,7 @@
 
 use super::draft::{Draft, Unit};
 use crate::latency::{answered, is_left_out, is_thinned};
+use asked::Asked;
 use std::collections::{HashMap, HashSet};
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::report::{Dimension, Level};
@@ -11,8 +12,11 @@ use truetape_schemas::set::manifest::Manifest;
 
 mod asked;
 mod cache;
+mod capacity;
 mod counters;
 mod isolation;
+mod sides;
+mod steady;
 mod timing;
 mod tokens;
 
@@ -128,7 +132,9 @@ pub(super) fn dimensions(log: &Log<'_>) -> Vec<Dimension> {
     dimensions.extend(cache::dimensions(log));
     dimensions.extend(counters::dimension(log));
     dimensions.extend(timing::dimensions(log));
+    dimensions.push(capacity::dimension(log));
     dimensions.extend(isolation::dimensions(log));
+    dimensions.extend(steady::dimensions(log));
     dimensions
 }
 

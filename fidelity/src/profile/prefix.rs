@@ -52,6 +52,8 @@ pub struct Reuse {
     pub unique: usize,
     /// Hot blocks: what a system prompt takes of a cache, whatever else is in it.
     pub hot_blocks: usize,
+    /// Their hashes.
+    pub hot_hashes: MixSet,
     /// Hits on hot blocks.
     pub hot: u64,
     /// Hits on blocks the session had used.
@@ -65,12 +67,28 @@ pub struct Reuse {
 impl Reuse {
     /// Measures a population, in which so many handovers make a block hot.
     pub fn of(population: &Population, hot_handovers: usize) -> Self {
-        let (numbers, mut blocks) = number_blocks(population);
-        let is_hot = |block: &Block| block.handovers as usize >= hot_handovers;
+        Self::measure(population, |_, block| {
+            block.handovers as usize >= hot_handovers
+        })
+    }
+
+    /// Measures a sample of a population whose hot blocks are known: what a block is does not depend
+    /// on how much of it was drawn.
+    pub fn of_sample(population: &Population, hot: &MixSet) -> Self {
+        Self::measure(population, |hash, _| hot.contains(&hash))
+    }
+
+    fn measure(population: &Population, is_hot: impl Fn(u64, &Block) -> bool) -> Self {
+        let (numbers, mut blocks, hashes) = number_blocks(population);
+        for (block, hash) in blocks.iter_mut().zip(&hashes) {
+            block.hot = is_hot(*hash, block);
+        }
+        let hot_hashes = blocks.iter().zip(&hashes).filter(|(block, _)| block.hot);
         let mut reuse = Self {
             refs: numbers.len() as u64,
             unique: blocks.len(),
-            hot_blocks: blocks.iter().filter(|block| is_hot(block)).count(),
+            hot_blocks: hot_hashes.clone().count(),
+            hot_hashes: hot_hashes.map(|(_, hash)| *hash).collect(),
             ..Self::default()
         };
         // Only blocks that change hands are listed here, so a session's own history costs nothing;
@@ -80,7 +98,7 @@ impl Reuse {
         for turn in &population.turns {
             let (own, others) = rest.split_at(turn.blocks.len().min(rest.len()));
             rest = others;
-            let hits = reuse.turn(turn.session, own, &mut blocks, &is_hot, &mut used_before);
+            let hits = reuse.turn(turn.session, own, &mut blocks, &mut used_before);
             reuse.hits_per_turn.push(hits);
         }
         reuse
@@ -91,7 +109,6 @@ impl Reuse {
         session: u32,
         numbers: &[u32],
         blocks: &mut [Block],
-        is_hot: &impl Fn(&Block) -> bool,
         used_before: &mut MixSet,
     ) -> u32 {
         let mut hits = 0;
@@ -100,7 +117,7 @@ impl Reuse {
             let Some(block) = blocks.get_mut(*number as usize) else {
                 continue;
             };
-            let hot = is_hot(block);
+            let hot = block.hot;
             let own = block.last == Some(session);
             let changed_hands = !own && block.last.is_some() && !hot;
             cached &= block.last.is_some();
@@ -162,13 +179,15 @@ struct Block {
     last: Option<u32>,
     /// How often it goes from one session to another in the whole population.
     handovers: u32,
+    hot: bool,
 }
 
-/// Gives each distinct block a number, and each reference its block's, in order.
-fn number_blocks(population: &Population) -> (Vec<u32>, Vec<Block>) {
+/// Gives each distinct block a number, and each reference its block's, in order; and the hash of each.
+fn number_blocks(population: &Population) -> (Vec<u32>, Vec<Block>, Vec<u64>) {
     let refs = population.turns.iter().map(|turn| turn.blocks.len()).sum();
     let mut numbers = Vec::with_capacity(refs);
     let mut blocks: Vec<Block> = Vec::new();
+    let mut hashes: Vec<u64> = Vec::new();
     let mut known: MixMap<u32> = MixMap::default();
     for turn in &population.turns {
         for hash in &turn.blocks {
@@ -176,7 +195,9 @@ fn number_blocks(population: &Population) -> (Vec<u32>, Vec<Block>) {
                 blocks.push(Block {
                     last: None,
                     handovers: 0,
+                    hot: false,
                 });
+                hashes.push(*hash);
                 u32::try_from(blocks.len() - 1).unwrap_or(u32::MAX)
             });
             if let Some(block) = blocks.get_mut(number as usize) {
@@ -189,7 +210,7 @@ fn number_blocks(population: &Population) -> (Vec<u32>, Vec<Block>) {
     for block in &mut blocks {
         block.last = None;
     }
-    (numbers, blocks)
+    (numbers, blocks, hashes)
 }
 
 /// A block in the hands of a session, as one key; no two pairs share one.

@@ -9,8 +9,8 @@ fn turn(session: u32, arrival_s: i64, end_s: Option<i64>, blocks: &[u64]) -> Pop
         end_us: end_s.map(|end| end * SECOND_US),
         input_tokens: Some(blocks.len() as u64 * 4),
         output_tokens: Some(2),
-        cached_tokens: None,
         blocks: blocks.to_vec(),
+        ..PopulationTurn::default()
     }
 }
 
@@ -20,7 +20,7 @@ fn population(turns: Vec<PopulationTurn>) -> Population {
         turns,
         sessions,
         block_tokens: Some(4),
-        clock_resolution_us: None,
+        ..Population::default()
     }
 }
 
@@ -33,11 +33,10 @@ fn mooncake() -> Option<Population> {
         .map(|(row, session)| PopulationTurn {
             session,
             arrival_us: row.arrival_us,
-            end_us: None,
             input_tokens: Some(row.input_tokens),
             output_tokens: Some(row.output_tokens),
-            cached_tokens: None,
             blocks: row.blocks,
+            ..PopulationTurn::default()
         });
     Some(population(turns.collect()))
 }

@@ -41,6 +41,7 @@ fn small(output_tokens: u64) -> Population {
             blocks: (1..3)
                 .chain(own..own + 2 + u64::try_from(depth).unwrap() * 2)
                 .collect(),
+            ..PopulationTurn::default()
         }
     });
     let turns = turns.collect();
@@ -48,7 +49,7 @@ fn small(output_tokens: u64) -> Population {
         turns,
         sessions: 120,
         block_tokens: Some(16),
-        clock_resolution_us: None,
+        ..Population::default()
     }
 }
 

@@ -59,7 +59,7 @@ fn a_small_set_is_judged_where_it_can_be() {
     };
     let report = set_against_source(&source, &half(&source), &thinned);
     for dimension in &report.dimensions {
-        let by_chance = ["arrivals", "work"]
+        let by_chance = ["arrivals", "work", "kv"]
             .iter()
             .any(|kind| dimension.id.starts_with(kind));
         if by_chance || dimension.id.contains("p99") {
@@ -142,7 +142,13 @@ fn a_coarse_clock_makes_short_windows_unknown() {
         ..sorted(turns, sessions)
     };
     let report = grade(&source, &source);
-    assert_eq!(ids(&report, Verdict::Unknown), ["arrivals.idc_1s"]);
+    // A trace of lengths does not say what its turns were.
+    let said = |id: &&str| !id.starts_with("mix.") && !id.starts_with("outcomes.");
+    let unknown: Vec<&str> = ids(&report, Verdict::Unknown)
+        .into_iter()
+        .filter(said)
+        .collect();
+    assert_eq!(unknown, ["arrivals.idc_1s"]);
     assert_eq!(ids(&report, Verdict::Fail), Vec::<&str>::new());
     let note = find(&report, "arrivals.idc_1s").note.as_ref().unwrap();
     assert!(note.starts_with("the clock steps by 3.000 s"), "{note}");

@@ -1,8 +1,11 @@
 //! A population with everything a distortion can break: bursts, sessions, shared prefixes, tails.
 
+use crate::facts::{Collector, Facts, Said};
 use crate::grade::{SetContext, set_against_source};
 use crate::mix::mix;
 use crate::population::{Population, PopulationTurn};
+use std::num::NonZeroU64;
+use truetape_schemas::capture::Outcome;
 use truetape_schemas::report::Report;
 use truetape_schemas::set::Turn;
 
@@ -62,6 +65,7 @@ fn add_session(turns: &mut Vec<PopulationTurn>, session: u32, start_us: i64, str
         let have = blocks.len() as u64;
         blocks.extend((have..have + grown).map(|i| mix((u64::from(session) << 24) + i)));
         let output = stream.lognormal(180.0, 0.8).max(1.0);
+        let facts = combination(session, blocks.len() as u64);
         let service_us = 300_000 + (output * 20_000.0) as i64;
         turns.push(PopulationTurn {
             session,
@@ -71,6 +75,8 @@ fn add_session(turns: &mut Vec<PopulationTurn>, session: u32, start_us: i64, str
             output_tokens: Some(output as u64),
             cached_tokens: None,
             blocks: blocks.clone(),
+            facts,
+            tenant: Some(tenant(session)),
         });
         now += service_us + stream.exponential(40e6) as i64;
     }
@@ -84,7 +90,74 @@ pub(super) fn sorted(mut turns: Vec<PopulationTurn>, sessions: u32) -> Populatio
         sessions,
         block_tokens: Some(BLOCK_TOKENS),
         clock_resolution_us: None,
+        facts: facts(),
     }
+}
+
+/// What a turn of the known-good population may be: a model, tools or none, and an ending.
+pub(super) const MODELS: [&str; 3] = ["large", "small", "adapter"];
+const ENDINGS: [(Outcome, Option<&str>, bool); 5] = [
+    (Outcome::Complete, Some("stop"), false),
+    (Outcome::Complete, Some("length"), false),
+    (Outcome::Error, Some("none"), false),
+    (Outcome::ClientAborted, Some("none"), false),
+    (Outcome::Complete, Some("stop"), true),
+];
+
+/// All combinations, numbered from 1: endings vary first, then tools, then models.
+pub(super) fn facts() -> Facts {
+    let mut facts = Collector::new();
+    for model in MODELS {
+        for tools in [0, 3] {
+            for (outcome, finish, retry) in ENDINGS {
+                facts.add(&Said {
+                    model: Some(model),
+                    dialect: "openai_chat",
+                    request: true,
+                    stream: Some(true),
+                    tool_count: Some(tools),
+                    outcome: Some(outcome),
+                    finish,
+                    retry: Some(retry),
+                    ..Said::default()
+                });
+            }
+        }
+    }
+    facts.finish()
+}
+
+/// The combination with this model, tools or none, and this ending.
+pub(super) fn combined(model: u32, tools: u32, ending: u32) -> u32 {
+    1 + ending + 5 * tools + 10 * model
+}
+
+/// Its model, its tools and its ending.
+pub(super) fn parts(combination: u32) -> (u32, u32, u32) {
+    let at = combination - 1;
+    (at / 10, at / 5 % 2, at % 5)
+}
+
+/// Six of ten sessions ask for one model and one for the third; a quarter brings tools. Of the turns
+/// 10 % reach their limit, 1.5 % fail, 1 % are given up and 1 % repeat.
+fn combination(session: u32, turn: u64) -> u32 {
+    let uniform = crate::draws::unit(mix(u64::from(session) << 24 | turn));
+    let model = [0, 0, 0, 0, 0, 0, 1, 1, 1, 2][(mix(u64::from(session) ^ 5) % 10) as usize];
+    let tools = u32::from(mix(u64::from(session) ^ 6).is_multiple_of(4));
+    let ending = match uniform {
+        uniform if uniform < 0.10 => 1,
+        uniform if uniform < 0.115 => 2,
+        uniform if uniform < 0.125 => 3,
+        uniform if uniform < 0.135 => 4,
+        _ => 0,
+    };
+    combined(model, tools, ending)
+}
+
+/// One of forty tenants, of which the first have most sessions.
+pub(super) fn tenant(session: u32) -> NonZeroU64 {
+    let uniform = crate::draws::unit(mix(u64::from(session) ^ 7));
+    NonZeroU64::MIN.saturating_add((40.0 * uniform * uniform) as u64)
 }
 
 /// The same population with each turn changed or left out.

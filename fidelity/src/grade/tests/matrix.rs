@@ -8,6 +8,7 @@ use super::*;
 use Direction::{Mixed, Neutral, Optimistic, Pessimistic};
 
 mod lengths;
+mod mixed;
 mod replayed;
 mod reuse;
 mod time;
@@ -144,14 +145,30 @@ const CAUGHT: &[Row] = &[
         .but(&["output_tokens.p50", "arrivals.rate"]).and(Optimistic),
     row("prompts beyond a length left out", lengths::long_dropped,
         &[("input_tokens.p99_rank", Optimistic), ("input_tokens.p90", Optimistic), ("tokens.input", Optimistic)]),
+    // Long prompts lose what nobody had computed before, short ones gain it: a third less is reused.
     row("all prompts of the mean length", lengths::prompts_constant,
         &[("input_tokens.p99", Optimistic), ("input_tokens.p50", Pessimistic)])
-        .but(&["tokens.input"]).and(Mixed),
+        .but(&["tokens.input"]).and(Pessimistic),
     row("long sessions left out", lengths::long_sessions_dropped,
         &[("turns_per_session.mean", Mixed), ("input_tokens.p99_rank", Optimistic)]),
     row("first turns only", lengths::first_turns,
         &[("turns_per_session.cdf", Mixed), ("turns_per_session.mean", Mixed), ("input_tokens.p90", Optimistic), ("prefix.intra_session", Pessimistic)])
         .and(Mixed),
+    row("fewer models", mixed::fewer_models,
+        &[("mix.models_effective", Optimistic), ("mix.models", Optimistic)])
+        .but(&["input_tokens.p50", "arrivals.rate", "mix.tenants_effective"]).and(Optimistic),
+    row("fewer tenants", mixed::fewer_tenants,
+        &[("mix.tenants_effective", Optimistic), ("mix.tenants", Optimistic)])
+        .but(&["input_tokens.p50", "arrivals.rate", "mix.models_effective"]).and(Optimistic),
+    row("tools left out", mixed::no_tools,
+        &[("mix.tools", Neutral)])
+        .but(&["mix.models", "input_tokens.p50"]),
+    row("requests that failed left out", mixed::no_failures,
+        &[("outcomes.errors", Optimistic)])
+        .but(&["outcomes.retries", "outcomes.aborts"]),
+    row("repeated requests left out", mixed::no_retries,
+        &[("outcomes.retries", Optimistic)])
+        .but(&["outcomes.errors", "outcomes.aborts"]),
     row("a closed loop at the mean concurrency", replayed::closed_loop,
         &[("run.arrivals.idc_10s", Optimistic), ("run.arrivals.peak_10s", Optimistic)])
         .but(&["run.completed", "run.output_tokens.ratio"]),
@@ -177,16 +194,17 @@ const CAUGHT: &[Row] = &[
     row("a cache that knows the prompts", replayed::warm_cache,
         &[("run.cached_tokens.simulated", Optimistic)])
         .but(&["run.completed"]).and(Optimistic),
+    row("a cache not scaled with the sample", replayed::unscaled_cache,
+        &[("run.cache.capacity", Optimistic)])
+        .but(&["run.completed", "run.output_tokens.ratio"]).and(Optimistic),
 ];
 
 /// What bends nothing, or what neither a set nor the log of a run can show: the page says why.
 const NOT_CAUGHT: &[&str] = &[
     "Poisson arrivals for other Poisson arrivals",
-    "a cache not scaled with the sample",
     "a smaller replica",
     "recorded answers in the history",
     "degenerate text after an enforced length",
-    "fewer models or tenants",
 ];
 
 fn distortions() -> impl Iterator<Item = &'static str> {

@@ -41,6 +41,8 @@ fn turn() -> impl Strategy<Value = PopulationTurn> {
                     output_tokens,
                     cached_tokens,
                     blocks,
+                    facts: session % 3,
+                    tenant: std::num::NonZeroU64::new(u64::from(session % 4)),
                 }
             },
         )
@@ -61,6 +63,7 @@ fn population() -> impl Strategy<Value = Population> {
                 sessions: 8,
                 block_tokens,
                 clock_resolution_us,
+                facts: super::known_good::facts(),
             }
         })
 }

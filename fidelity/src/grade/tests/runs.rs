@@ -3,8 +3,8 @@ use super::*;
 use Direction::{Optimistic, Pessimistic};
 use serde_json::json;
 use truetape_schemas::capture::Outcome;
-use truetape_schemas::run::Account;
-use truetape_schemas::set::manifest::Semantics;
+use truetape_schemas::run::{Account, Engine};
+use truetape_schemas::set::manifest::{Selection, Semantics};
 
 /// A set, and a run that replayed it without fault.
 pub(super) struct Replay {
@@ -23,6 +23,12 @@ impl Replay {
             name: "good".to_owned(),
             digest: "d1".to_owned(),
             block_tokens: Some(BLOCK_TOKENS),
+            selection: Some(Selection {
+                method: "all".to_owned(),
+                share: 1.0,
+                share_got: 1.0,
+                ..Selection::default()
+            }),
             semantics: Semantics {
                 view: "fleet".to_owned(),
                 ..Semantics::default()
@@ -34,6 +40,10 @@ impl Replay {
             set_digest: "d1".to_owned(),
             target: "http://127.0.0.1:9000".to_owned(),
             validity: "valid".to_owned(),
+            engine: Engine {
+                kv_tokens: Some(10_000_000),
+                ..Engine::default()
+            },
             flags: [("cache", "salted"), ("cache_verified", "honoured")]
                 .map(|(name, value)| (name.to_owned(), json!(value)))
                 .into(),
@@ -110,7 +120,11 @@ fn a_faithful_run_passes_everything_but_what_nobody_graded() {
     let report = Replay::faithful().report();
     assert_eq!(ids(&report, Verdict::Fail), Vec::<&str>::new());
     // What a cache holds of generated tokens is as wide as the answers are long.
-    let unknown = ["set.graded", "run.cached_tokens.simulated"];
+    let unknown = [
+        "set.graded",
+        "run.cached_tokens.simulated",
+        "noise.steady_state",
+    ];
     assert_eq!(ids(&report, Verdict::Unknown), unknown);
     assert_eq!(
         (report.verdict, report.run_id.as_deref()),

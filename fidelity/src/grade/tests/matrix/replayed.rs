@@ -4,6 +4,7 @@ use crate::grade::tests::runs::Replay;
 use truetape_schemas::capture::Outcome;
 use truetape_schemas::report::Report;
 use truetape_schemas::run::Dispatch;
+use truetape_schemas::set::manifest::Selection;
 
 /// Sends a turn as soon as one of `limit` places is free, and not before `due`; notes how late.
 fn in_places(limit: usize, due: fn(&Dispatch) -> i64) -> Replay {
@@ -98,4 +99,18 @@ pub(super) fn warm_cache() -> Report {
     Replay::faithful()
         .with(|_, dispatch| dispatch.cached_tokens = dispatch.input_tokens.map(|tokens| tokens - 1))
         .report()
+}
+
+/// A tenth of one server's traffic, against as much cache as that server has.
+pub(super) fn unscaled_cache() -> Report {
+    let mut replay = Replay::faithful();
+    replay.manifest.selection = Some(Selection {
+        method: "balanced".to_owned(),
+        unit: "family".to_owned(),
+        share: 0.1,
+        share_got: 0.1,
+        ..Selection::default()
+    });
+    replay.run.engine.kv_tokens = Some(20_000 * 16);
+    replay.report()
 }
