@@ -67,7 +67,7 @@ pub(super) fn dimension(log: &Log<'_>) -> Dimension {
 fn blocks_of(log: &Log<'_>) -> Result<f64, String> {
     let hashed = |turn: &&Turn| turn.block_hashes.as_ref().is_some_and(|b| !b.is_empty());
     let block = log.manifest.block_tokens.filter(|block| *block > 0);
-    let Some(block) = block.filter(|_| log.planned.iter().any(|turn| hashed(turn))) else {
+    let Some(block) = block.filter(|_| log.planned.iter().any(hashed)) else {
         return Err("the set has no block hashes".to_owned());
     };
     let tokens = log.run.engine.kv_tokens.filter(|tokens| *tokens > 0);
