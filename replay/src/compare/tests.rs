@@ -111,7 +111,8 @@ fn the_answer_is_no_where_the_user_drew_the_line() {
 fn runs_that_are_not_alike_are_refused_unless_the_user_knows() {
     let dir = tempfile::tempdir().unwrap();
     let one = written(dir.path(), "one", 100_000, |_| ());
-    let cases: [(&str, fn(&mut Run), &str); 4] = [
+    type Change = fn(&mut Run);
+    let cases: [(&str, Change, &str); 4] = [
         (
             "set",
             |run| run.set_digest = "d2".to_owned(),
