@@ -124,6 +124,13 @@ pub(super) fn read(record: &[u8]) -> Result<TraceRow, Unusable> {
     };
     let (arrival, request) = stamped(request)?;
     let asked = Message::request(request)?;
+    if !asked.whole {
+        let found = asked.body.len();
+        return unusable(
+            "cut_short",
+            format!("{found} bytes of a longer body; record it with a larger --copy-buffer-size"),
+        );
+    }
     let mut row = asked_row(asked);
     if let Some((answered, answer)) = answer.map(stamped).transpose()? {
         put_answer(&mut row, &arrival, &answered, Message::answer(answer)?);
@@ -179,6 +186,8 @@ struct Message {
     status: u16,
     headers: Vec<Header>,
     body: Vec<u8>,
+    /// Whether the body is as long as the head says: GoReplay cuts long ones.
+    whole: bool,
 }
 
 impl Message {
@@ -226,19 +235,19 @@ impl Message {
             status: 0,
             headers,
             body: Vec::new(),
+            whole: true,
         };
         let chunked = message.header("transfer-encoding");
-        message.body = match chunked.is_some_and(|coding| coding.contains("chunked")) {
-            true => unchunked(body),
-            false => {
-                let length = message
-                    .header("content-length")
-                    .and_then(|n| n.trim().parse().ok());
-                body.get(..length.unwrap_or(body.len()))
-                    .unwrap_or(body)
-                    .to_owned()
-            }
-        };
+        if chunked.is_some_and(|coding| coding.contains("chunked")) {
+            (message.body, message.whole) = unchunked(body);
+        } else {
+            let length = message
+                .header("content-length")
+                .and_then(|n| n.trim().parse().ok());
+            let length = length.unwrap_or(body.len());
+            message.whole = length <= body.len();
+            message.body = body.get(..length).unwrap_or(body).to_owned();
+        }
         message
     }
 
@@ -253,21 +262,21 @@ impl Message {
     }
 }
 
-/// A body without its chunks; what is cut short is as long as it is.
-fn unchunked(mut body: &[u8]) -> Vec<u8> {
+/// A body without its chunks, and whether the last of them is there.
+fn unchunked(mut body: &[u8]) -> (Vec<u8>, bool) {
     let mut whole = Vec::with_capacity(body.len());
     while let Ok(httparse::Status::Complete((start, size))) = httparse::parse_chunk_size(body) {
+        if size == 0 {
+            return (whole, true);
+        }
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let rest = body.get(start..).unwrap_or_default();
         let chunk = rest.get(..size).unwrap_or(rest);
         whole.extend_from_slice(chunk);
         let after = rest.get(chunk.len()..).unwrap_or_default();
         body = after.strip_prefix(b"\r\n").unwrap_or_default();
-        if size == 0 {
-            break;
-        }
     }
-    whole
+    (whole, false)
 }
 
 fn bytes(body: &[u8]) -> Option<i64> {
@@ -327,7 +336,12 @@ fn put_answer(row: &mut Exchange, arrival: &Stamp, answered: &Stamp, answer: Mes
         encoding.as_deref(),
     );
     reader.push(0, &answer.body);
-    let facts = reader.finish(BodyEnd::Clean);
+    let end = if answer.whole {
+        BodyEnd::Clean
+    } else {
+        BodyEnd::Cut
+    };
+    let facts = reader.finish(end);
     row.response_head_us = Some(since_us(answered.ns));
     row.end_us = Some(since_us(answered.ns.saturating_add(answered.duration_ns)));
     row.status = Some(answer.status.into());
@@ -412,6 +426,14 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_was_cut_has_no_length() {
+        let answer = "2 a 9000 0\nHTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{\"id\":";
+        let rows = rows(&format!("1 a 5 0\n{ASKED}{}{answer}", ended()));
+        let row = rows[0].as_ref().unwrap().recorded.as_deref().unwrap();
+        assert_eq!((row.outcome, row.output_tokens), (Outcome::Truncated, None));
+    }
+
+    #[test]
     fn what_cannot_be_used_has_a_reason() {
         let end = ended();
         let cases = [
@@ -423,6 +445,9 @@ mod tests {
             let rows: Vec<_> = rows(&text).into_iter().map(|row| row.map(|_| ())).collect();
             assert_eq!(rows, [Err(reason)], "{text}");
         }
+        let cut = ASKED.get(..ASKED.len() - 1).unwrap();
+        let cut: Vec<_> = rows(&format!("1 a 5 0\n{cut}{end}"));
+        assert!(matches!(cut.as_slice(), [Err("cut_short")]), "{cut:?}");
         assert!(rows("").is_empty() && rows(end).is_empty());
         let alone = rows(&format!("1 a 5 0\n{ASKED}{end}"));
         let row = alone[0].as_ref().unwrap().recorded.as_deref().unwrap();
