@@ -87,5 +87,9 @@ eval-selection: ## How near a chosen set is to its source, beside random ones (n
 eval-replica: ## How near a set's latencies are to a replica's, beside a real replica (needs ../shared/traces).
 	$(CARGO) run --release --quiet --locked -p truetape-compiler --example eval_replica -- $(ARGS)
 
+.PHONY: eval-fidelity
+eval-fidelity: ## Whether a report says the right direction, against fleets that it does not know (needs ../shared/traces).
+	$(CARGO) run --release --quiet --locked -p truetape-compiler --example eval_fidelity -- $(ARGS)
+
 .PHONY: ci
 ci: lint test ## What continuous integration runs.

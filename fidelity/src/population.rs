@@ -30,6 +30,8 @@ pub struct PopulationTurn {
     pub facts: u32,
     /// Whose it is: a hash of the tenant. Only equality counts.
     pub tenant: Option<NonZeroU64>,
+    /// The replica that served it, where several could be told apart.
+    pub replica: Option<u16>,
 }
 
 /// Turns in the order of their arrival.
@@ -86,6 +88,7 @@ impl Population {
                 blocks: turn.block_hashes.clone().unwrap_or_default(),
                 facts: facts.add(&Said::of_turn(turn)),
                 tenant: tenant(place),
+                replica: None,
             });
         }
         // Stable: turns that arrived at the same instant stay as they were captured.

@@ -175,3 +175,6 @@ fn missing(population: &Population, whose: &str) -> Option<String> {
 pub fn place(name: &str) -> Option<usize> {
     MEASURES.iter().position(|measure| *measure == name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! Rows as the measures see them.
 
 use super::row::{Client, Row};
+use super::select::replicas;
 use super::sessionize::Sessions;
 use std::num::NonZeroU64;
 use truetape_fidelity::facts::{Collector, Said};
@@ -20,6 +21,7 @@ pub(crate) fn of_rows(
 ) -> Population {
     let zero = rows.first().map_or(0, |row| row.arrival);
     let mut facts = Collector::new();
+    let mut replicas = replicas(rows).into_iter();
     let turns = rows
         .iter_mut()
         .zip(&sessions.links)
@@ -32,6 +34,7 @@ pub(crate) fn of_rows(
             cached_tokens: count(row.cached_tokens),
             facts: facts.add(&said(row, link.kind)),
             tenant: row.client.map(tenant),
+            replica: replicas.next(),
             blocks: looked_up(row),
         });
     Population {

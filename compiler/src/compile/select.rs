@@ -17,6 +17,8 @@ mod floor;
 mod replica;
 mod source;
 
+pub(crate) use source::replicas;
+
 /// The sessions that were taken.
 #[derive(Debug, Default)]
 pub(crate) struct Selected {

@@ -122,7 +122,7 @@ fn answer(dispatch: &Dispatch) -> Option<Answer> {
     let decode = dispatch.last_token_us.zip(dispatch.first_token_us);
     let tpot = decode
         .zip(gaps)
-        .map(|((last, first), gaps)| (last - first) as f64 / 1e3 / gaps as f64);
+        .map(|((last, first), gaps)| last.saturating_sub(first) as f64 / 1e3 / gaps as f64);
     Some(Answer {
         turn_id: dispatch.turn_id,
         session: label(&dispatch.session),

@@ -5,7 +5,7 @@ use crate::engine::Job;
 use crate::mix::{MixMap, mix};
 use crate::population::Population;
 
-/// How the wanted side's sessions are spread over replicas.
+/// How the wanted side's sessions are spread over replicas, where no capture tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
     /// A session stays on one replica.
@@ -48,6 +48,7 @@ pub(super) fn cut(sides: &Sides<'_>) -> Cut {
     };
     let replicas = replicas.min(f64::from(u32::MAX)) as u64;
     let (wanted, found) = (Side::of(sides.wanted), Side::of(sides.found));
+    let captured = captured(sides.wanted, replicas);
     // Both sides run in the same stretch, where both have all of the time.
     let alike = found.span_us as f64 >= ALL_OF_TIME * wanted.span_us as f64;
     let fits = sides.found.turns.len() <= TURNS_MAX
@@ -67,13 +68,14 @@ pub(super) fn cut(sides: &Sides<'_>) -> Cut {
     let mut pieces = Vec::new();
     let mut turns = 0;
     // Few replicas say little of how much they differ: they are drawn again.
-    let draws = if replicas > 1 {
+    let draws = if replicas > 1 && captured.is_none() {
         DRAWN_MIN.div_ceil(replicas)
     } else {
         1
     };
     'all: for draw in 0..draws {
-        let of_replica = route(sides.wanted, sides.routing, replicas, draw);
+        let routed = || route(sides.wanted, sides.routing, replicas, draw);
+        let of_replica = captured.clone().unwrap_or_else(routed);
         for replica in 0..replicas {
             for window in &wanted_in {
                 let piece: Vec<u32> = wanted
@@ -179,6 +181,14 @@ const DRAWN_MIN: u64 = 8;
 
 /// Stretches of the wanted side that stand against one of the replay.
 const STRETCHES_MAX: i64 = 8;
+
+/// The replica of each turn as it was captured, where there were as many as there should be.
+fn captured(population: &Population, replicas: u64) -> Option<Vec<u64>> {
+    let turns = population.turns.iter();
+    let of: Option<Vec<u64>> = turns.map(|turn| turn.replica.map(u64::from)).collect();
+    let count = of.as_ref()?.iter().max().map_or(0, |last| last + 1);
+    of.filter(|_| replicas > 1 && count == replicas)
+}
 
 /// The replica of each turn, in one draw of them.
 fn route(population: &Population, routing: Routing, replicas: u64, draw: u64) -> Vec<u64> {

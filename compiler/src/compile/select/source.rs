@@ -43,7 +43,7 @@ fn random_numbers(prepared: &Prepared, seed: u64) -> Vec<u64> {
 ///
 /// Behind one address may be a balancer, so only several addresses are several replicas. Recorders
 /// beside their replicas all name the same local address; then the recorder tells.
-fn replicas(rows: &[Row]) -> Vec<u16> {
+pub(crate) fn replicas(rows: &[Row]) -> Vec<u16> {
     let mut numbers: HashMap<(&str, &str), u16> = HashMap::new();
     let mut of_row = Vec::with_capacity(rows.len());
     for row in rows {

@@ -43,6 +43,7 @@ fn turn() -> impl Strategy<Value = PopulationTurn> {
                     blocks,
                     facts: session % 3,
                     tenant: std::num::NonZeroU64::new(u64::from(session % 4)),
+                    replica: (session > 2).then_some(u16::MAX),
                 }
             },
         )
