@@ -23,6 +23,7 @@ pub mod rates;
 pub mod stats;
 
 pub use gaps::Gaps;
+pub(crate) use measure::tpot_ms;
 use rates::{Rate, Throughput};
 use stats::{Adjusted, Stats};
 
@@ -179,7 +180,7 @@ pub fn summarize_with(dispatches: &[Dispatch], itl_ms: Stats) -> Summary {
             dispatches
                 .iter()
                 .filter(|d| answered(d))
-                .filter_map(measure::tpot_ms),
+                .filter_map(tpot_ms),
         ),
         planned: Rate::of(
             dispatches
@@ -193,7 +194,7 @@ pub fn summarize_with(dispatches: &[Dispatch], itl_ms: Stats) -> Summary {
 }
 
 /// What passed between the moment a dispatch was allowed to go and the end of its request.
-fn before_us(dispatch: &Dispatch) -> i64 {
+pub(crate) fn before_us(dispatch: &Dispatch) -> i64 {
     lateness_us(dispatch)
         .unwrap_or(0)
         .saturating_add(dispatch.request_end_us.unwrap_or(0))

@@ -28,6 +28,7 @@ pub mod dispersion;
 pub mod draws;
 pub mod engine;
 pub mod facts;
+pub mod gate;
 pub mod grade;
 pub mod latency;
 pub mod mix;

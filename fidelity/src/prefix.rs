@@ -154,6 +154,13 @@ fn exact_table<'a>(requests: impl Iterator<Item = &'a [u64]>, capacities: &[usiz
     }
 }
 
+/// Prompt tokens that so many hits save: whole blocks, and never the last token, which must be
+/// computed.
+pub fn saved_tokens(input_tokens: u64, block_tokens: u64, hits: u64) -> u64 {
+    let whole = input_tokens.saturating_sub(1).checked_div(block_tokens);
+    hits.min(whole.unwrap_or(0)) * block_tokens
+}
+
 /// Counts the hits of each request, in order, at one capacity; `None` is a cache without bound.
 pub fn hits_per_request<'a>(
     requests: impl Iterator<Item = &'a [u64]>,

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 mod arrivals;
 mod compare;
+mod report;
 
 pub use arrivals::{ArrivalArgs, OnFailedTurn};
 pub use compare::{CompareArgs, FailOnClaim};
+pub use report::{ReportArgs, ReportFormat};
 
 /// Replay a set against a target, and say how far the run is from the set.
 #[derive(Clone, Debug, Args)]
@@ -377,26 +379,6 @@ impl ProbeCheck {
             Self::Usage => "usage",
         }
     }
-}
-
-/// Draw the report of runs again.
-#[derive(Clone, Debug, Args)]
-pub struct ReportArgs {
-    /// Directories of runs.
-    #[arg(value_name = "RUN", required = true)]
-    pub runs: Vec<PathBuf>,
-
-    /// The set that the runs are of: with it, the shards of one run are merged into one report.
-    #[arg(long, value_name = "SET")]
-    pub set: Option<String>,
-
-    /// Directory that holds sets by name.
-    #[arg(long, env = "TRUETAPE_STORE", value_name = "DIR")]
-    pub store: Option<PathBuf>,
-
-    /// How the reports are printed.
-    #[arg(long, env = "TRUETAPE_FORMAT", value_enum, default_value_t = Format::Text)]
-    pub format: Format,
 }
 
 /// The word of a flag's value, as it is typed and as `run.json` holds it.

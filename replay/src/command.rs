@@ -17,6 +17,7 @@ use crate::{arrivals, body, dry_run, knee, misses, report, run_dir, settings, sh
 use std::path::Path;
 use std::sync::Arc;
 use truetape_fidelity::grade;
+use truetape_fidelity::render::{Evidence, SetSide};
 use truetape_schemas::blame::Answer;
 use truetape_schemas::report::Report;
 use truetape_schemas::run::Run;
@@ -270,7 +271,17 @@ fn conclude(
     let level1 = set.level1.as_ref();
     let turns = shard::own_turns(set, args.schedule.shard);
     let graded = grade::run_against_set(&set.manifest, &turns, &run, rows, level1);
-    run_dir::write(out, &run, &graded)?;
+    let evidence = Evidence {
+        report: &graded,
+        run: Some(&run),
+        dispatches: rows,
+        set: Some(SetSide {
+            manifest: &set.manifest,
+            turns: &turns,
+        }),
+        gate: None,
+    };
+    run_dir::write(out, &run, &evidence)?;
     Ok(Replayed {
         run,
         report: graded,

@@ -1,94 +1,214 @@
-//! Draws the report of a run, fresh or from its directory.
+//! Draws the report of a run, fresh or from its directory: on a terminal, as JSON, Markdown, a page
+//! and JUnit XML, and through a gate.
 
-use crate::cli::{FailOn, Format, ReportArgs};
+use crate::cli::{FailOn, Format, ReportArgs, ReportFormat};
 use crate::error::Error;
 use crate::load;
 use crate::shard::merge::{self, Part};
+use measured::measured;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use truetape_fidelity::latency::Summary;
-use truetape_fidelity::latency::stats::Stats;
+use truetape_fidelity::gate::{Gate, Outcome};
 use truetape_fidelity::render;
 use truetape_schemas::blame::Answer;
+use truetape_schemas::file::write_atomically;
 use truetape_schemas::report::{Report, Verdict};
-use truetape_schemas::run::{self, Run, Step};
+use truetape_schemas::run::{self, Run};
+
+mod gate;
+mod measured;
+mod page;
+
+/// Reports that were drawn, and what the gate said.
+#[derive(Debug)]
+pub struct Drawn {
+    /// What is printed.
+    pub text: String,
+    /// The page, where one is to be written.
+    pub html: Option<String>,
+    /// JUnit XML, where it is to be written.
+    pub junit: Option<String>,
+    /// No where a gate is shut.
+    pub answer: Answer,
+}
+
+/// One report.
+struct Subject<'a> {
+    dir: &'a Path,
+    run: Run,
+    report: Report,
+    outcome: Option<Outcome>,
+}
 
 /// Prints the reports of runs that are on disk.
 pub fn run(args: ReportArgs) -> Result<Answer, Error> {
-    print(&draw(&args)?)?;
-    Ok(Answer::Yes)
+    let drawn = draw(&args)?;
+    for (path, text) in [(&args.html, &drawn.html), (&args.junit, &drawn.junit)] {
+        if let (Some(path), Some(text)) = (path, text) {
+            write_atomically(path, text.as_bytes())?;
+        }
+    }
+    print(&drawn.text)?;
+    Ok(drawn.answer)
 }
 
 /// Draws the reports of runs that are on disk.
-pub fn draw(args: &ReportArgs) -> Result<String, Error> {
-    if let Some(set) = &args.set {
-        return draw_merged(args, set);
+pub fn draw(args: &ReportArgs) -> Result<Drawn, Error> {
+    let gate = args.gate.as_deref().map(gate::read).transpose()?;
+    let mut subjects = subjects(args)?;
+    for subject in &mut subjects {
+        subject.outcome = gate
+            .as_ref()
+            .map(|gate| gate.judge(&subject.report, &subject.run));
     }
-    let mut runs: Vec<(&Path, Run, Report)> = Vec::with_capacity(args.runs.len());
-    for dir in &args.runs {
-        runs.push((dir, run::open(dir)?, report_of(dir)?));
-    }
-    if let [_, (dir, run, _), ..] = runs.as_slice()
-        && let Some(shard) = merge::shard(run)
-    {
-        let problem = format!(
-            "missing: {} is shard {shard} of a run, and shards are judged together, against the set",
-            dir.display()
-        );
-        return Err(Error::config("--set", problem));
-    }
-    Ok(match (args.format, runs.as_slice()) {
-        (Format::Json, [(_, run, report)]) => pretty(&json(run, report)),
-        (Format::Json, several) => {
-            let all = several
-                .iter()
-                .map(|(_, run, report)| json(run, report))
-                .collect();
-            pretty(&serde_json::Value::Array(all))
-        }
-        (format, several) => {
-            let each = several
-                .iter()
-                .map(|(dir, run, report)| drawn(format, dir, run, report));
-            each.collect::<Vec<String>>().join("\n")
-        }
+    let html = page_of(args, &subjects)?;
+    let open = |subject: &Subject<'_>| subject.outcome.as_ref().is_none_or(Outcome::is_open);
+    Ok(Drawn {
+        text: text(args.format, &subjects, html.as_deref()),
+        junit: args
+            .junit
+            .is_some()
+            .then(|| junit(gate.as_ref(), &subjects)),
+        html,
+        answer: if subjects.iter().all(open) {
+            Answer::Yes
+        } else {
+            Answer::No
+        },
     })
 }
 
-/// Draws one report of all the shards of a run.
-fn draw_merged(args: &ReportArgs, set: &str) -> Result<String, Error> {
+/// What is to be reported: one merged run, or each as it is.
+fn subjects(args: &ReportArgs) -> Result<Vec<Subject<'_>>, Error> {
+    let mut subjects = Vec::with_capacity(args.runs.len());
+    for dir in &args.runs {
+        let run = run::open(dir)?;
+        let report = load::report(&dir.join(run::FIDELITY))?;
+        subjects.push(Subject {
+            dir,
+            run,
+            report,
+            outcome: None,
+        });
+    }
+    let several = subjects.len() > 1;
+    let is_shard = |subject: &Subject<'_>| merge::shard(&subject.run).is_some();
+    match &args.set {
+        Some(set) if several || subjects.iter().any(is_shard) => Ok(vec![merged(args, set)?]),
+        Some(_) => Ok(subjects),
+        None => {
+            if let Some(subject) = subjects.iter().find(|s| several && is_shard(s)) {
+                let shard = merge::shard(&subject.run).unwrap_or_default();
+                let problem = format!(
+                    "missing: {} is shard {shard} of a run, and shards are judged together, against the set",
+                    subject.dir.display()
+                );
+                return Err(Error::config("--set", problem));
+            }
+            Ok(subjects)
+        }
+    }
+}
+
+/// One report of all the shards of a run.
+fn merged<'a>(args: &'a ReportArgs, set: &str) -> Result<Subject<'a>, Error> {
     let set = load::load(set, args.store.as_deref())?;
     let parts: Result<Vec<Part>, Error> = args.runs.iter().map(|dir| Part::open(dir)).collect();
     let (run, report) = merge::merge(parts?, &set)?;
-    let first = args.runs.first().map_or(Path::new(""), PathBuf::as_path);
-    Ok(match args.format {
-        Format::Json => pretty(&json(&run, &report)),
-        format => drawn(format, first, &run, &report),
+    let dir = args.runs.first().map_or(Path::new(""), PathBuf::as_path);
+    Ok(Subject {
+        dir,
+        run,
+        report,
+        outcome: None,
     })
 }
 
-fn report_of(dir: &Path) -> Result<Report, Error> {
-    load::report(&dir.join(run::FIDELITY))
+fn page_of(args: &ReportArgs, subjects: &[Subject<'_>]) -> Result<Option<String>, Error> {
+    let printed = args.format == ReportFormat::Html;
+    if args.html.is_none() && !printed {
+        return Ok(None);
+    }
+    let [subject] = subjects else {
+        let flag = if printed { "--format html" } else { "--html" };
+        let problem = format!(
+            "a page is of one run, and {} are given; draw each by itself, or merge shards with --set",
+            subjects.len()
+        );
+        return Err(Error::config(flag, problem));
+    };
+    page::draw(
+        args,
+        &subject.run,
+        &subject.report,
+        subject.outcome.as_ref(),
+    )
+    .map(Some)
+}
+
+fn text(format: ReportFormat, subjects: &[Subject<'_>], html: Option<&str>) -> String {
+    let of = |subject: &Subject<'_>| json(&subject.run, &subject.report, subject.outcome.as_ref());
+    match (format, subjects) {
+        (ReportFormat::Html, _) => html.unwrap_or_default().to_owned(),
+        (ReportFormat::Json, [one]) => pretty(&of(one)),
+        (ReportFormat::Json, several) => {
+            pretty(&serde_json::Value::Array(several.iter().map(of).collect()))
+        }
+        (format, several) => {
+            let each = several.iter().map(|subject| {
+                let drawn = drawn(format, subject.dir, &subject.run, &subject.report);
+                gated(format, subject.outcome.as_ref()) + &drawn
+            });
+            each.collect::<Vec<String>>().join("\n")
+        }
+    }
+}
+
+/// The gate stands first: it is what the reader of a failed pipeline looks for.
+fn gated(format: ReportFormat, outcome: Option<&Outcome>) -> String {
+    match (format, outcome) {
+        (_, None) => String::new(),
+        (ReportFormat::Markdown, Some(outcome)) => render::gate_markdown(outcome) + "\n",
+        (_, Some(outcome)) => render::gate_terminal(outcome) + "\n",
+    }
+}
+
+fn junit(gate: Option<&Gate>, subjects: &[Subject<'_>]) -> String {
+    let judged = |subject: &'_ Subject<'_>| gate.zip(subject.outcome.clone());
+    let outcomes: Vec<Option<(&Gate, Outcome)>> = subjects.iter().map(judged).collect();
+    let all: Vec<render::Judged<'_>> = subjects
+        .iter()
+        .zip(&outcomes)
+        .map(|(subject, judged)| render::Judged {
+            report: &subject.report,
+            gate: judged.as_ref().map(|(gate, outcome)| (*gate, outcome)),
+        })
+        .collect();
+    render::junit(&all)
 }
 
 /// Prints the report of a run that has just ended.
 pub fn show(format: Format, dir: &Path, run: &Run, report: &Report) -> Result<(), Error> {
     match format {
-        Format::Json => print(&pretty(&json(run, report))),
-        format => print(&drawn(format, dir, run, report)),
+        Format::Json => print(&pretty(&json(run, report, None))),
+        format => print(&drawn(format.into(), dir, run, report)),
     }
 }
 
-fn json(run: &Run, report: &Report) -> serde_json::Value {
-    serde_json::json!({"run": run, "report": report})
+fn json(run: &Run, report: &Report, outcome: Option<&Outcome>) -> serde_json::Value {
+    let mut value = serde_json::json!({"run": run, "report": report});
+    if let Some(outcome) = outcome {
+        value["gate"] = serde_json::json!({"open": outcome.is_open(), "rules": outcome.rules});
+    }
+    value
 }
 
 fn pretty(value: &serde_json::Value) -> String {
     format!("{value:#}\n")
 }
 
-fn drawn(format: Format, dir: &Path, run: &Run, report: &Report) -> String {
-    if format == Format::Markdown {
+fn drawn(format: ReportFormat, dir: &Path, run: &Run, report: &Report) -> String {
+    if format == ReportFormat::Markdown {
         return render::markdown(report);
     }
     let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -106,130 +226,10 @@ fn drawn(format: Format, dir: &Path, run: &Run, report: &Report) -> String {
     ) + &last_word(report)
 }
 
-/// What was measured, in a few lines: the report above says how far to trust it.
-fn measured(dir: &Path, run: &Run) -> String {
-    let summary: Summary = serde_json::from_value(run.summary.clone()).unwrap_or_default();
-    let mut lines = vec![
-        format!(
-            "run {} of {} against {}",
-            run.run_id, run.set_name, run.target
-        ),
-        format!("  in {}", dir.display()),
-        format!("  {}: {}", run.validity, accounted(run)),
-        format!(
-            "  rate mean {} of {} planned, peak (1 s) {} of {} planned, a second",
-            number(summary.achieved.mean_per_s),
-            number(summary.planned.mean_per_s),
-            number(summary.achieved.peak_1s_per_s),
-            number(summary.planned.peak_1s_per_s),
-        ),
-        format!(
-            "  dispersion (10 s) {} of {} planned, (60 s) {} of {} planned",
-            number(summary.achieved.idc_10s),
-            number(summary.planned.idc_10s),
-            number(summary.achieved.idc_60s),
-            number(summary.planned.idc_60s),
-        ),
-        format!(
-            "  {:<22} {:>10} {:>10} {:>10}",
-            "milliseconds", "p50", "p90", "p99"
-        ),
-    ];
-    let rows: [(&str, &Stats); 7] = [
-        ("lateness", &summary.lateness_ms),
-        ("TTFT from send", &summary.from_send.ttft_ms),
-        ("TTFT from due", &summary.from_due.ttft_ms),
-        ("ITL", &summary.itl_ms),
-        ("TPOT", &summary.tpot_ms),
-        ("E2EL from send", &summary.from_send.e2el_ms),
-        ("E2EL from due", &summary.from_due.e2el_ms),
-    ];
-    for (name, stats) in rows {
-        let [p50, p90, p99] = [stats.p50, stats.p90, stats.p99].map(number);
-        lines.push(format!("  {name:<22} {p50:>10} {p90:>10} {p99:>10}"));
-    }
-    lines.extend(counted(run));
-    lines.extend(run.steps.iter().map(step));
-    lines.extend(merge::lines(run));
-    lines.extend(
-        run.validity_reasons
-            .iter()
-            .map(|reason| format!("  {}: {reason}", run.validity)),
-    );
-    lines.join("\n") + "\n"
-}
-
-/// One step of the rate.
-fn step(step: &Step) -> String {
-    let summary: Summary = serde_json::from_value(step.summary.clone()).unwrap_or_default();
-    format!(
-        "  step of {:<13} {} a second; TTFT from due p50 {}, p99 {}; TPOT p50 {}; {} of {} failed",
-        format!("{}x", step.rate_scale),
-        number(summary.achieved.mean_per_s),
-        number(summary.from_due.ttft_ms.p50),
-        number(summary.from_due.ttft_ms.p99),
-        number(summary.tpot_ms.p50),
-        summary.requests.failed,
-        summary.requests.sent,
-    )
-}
-
-/// What the target counted itself, where it does.
-fn counted(run: &Run) -> Option<String> {
-    let counters = run
-        .counters
-        .as_ref()
-        .filter(|counters| 0 < counters.scrapes)?;
-    let percent = |share: Option<f64>| {
-        share.map_or_else(
-            || "unknown".to_owned(),
-            |share| format!("{:.1} %", share * 100.0),
-        )
-    };
-    let count = |value: Option<f64>| {
-        value.map_or_else(|| "unknown".to_owned(), |value| format!("{value:.0}"))
-    };
-    Some(format!(
-        "  target's counters: cached {} of the prompts, KV usage peak {}, running peak {}, waiting peak {}, preemptions {}",
-        percent(counters.cached_share()),
-        percent(counters.kv_usage_peak),
-        count(counters.running_peak),
-        count(counters.waiting_peak),
-        count(counters.preemptions),
-    ))
-}
-
 /// The verdict once more: on a terminal the first line has scrolled away.
 fn last_word(report: &Report) -> String {
     let (verdict, direction) = (report.verdict.name(), report.direction.name());
     format!("\n{verdict} {direction}: {}\n", report.sentence)
-}
-
-fn accounted(run: &Run) -> String {
-    let account = &run.account;
-    let by = |counts: &std::collections::BTreeMap<String, u64>| {
-        let each: Vec<String> = counts
-            .iter()
-            .map(|(why, count)| format!("{count} {why}"))
-            .collect();
-        if each.is_empty() {
-            "none".to_owned()
-        } else {
-            each.join(", ")
-        }
-    };
-    format!(
-        "{} due, {} sent, {} answered; not sent: {}; failed: {}",
-        account.due,
-        account.sent,
-        account.answered,
-        by(&account.not_sent),
-        by(&account.failed),
-    )
-}
-
-fn number(value: Option<f64>) -> String {
-    value.map_or_else(|| "unknown".to_owned(), |value| format!("{value:.1}"))
 }
 
 /// What the verdict of a run answers.
@@ -275,19 +275,5 @@ mod tests {
                 "{fail_on:?}"
             );
         }
-    }
-
-    #[test]
-    fn a_run_without_answers_has_a_summary_of_unknowns() {
-        let run = Run {
-            validity: "stopped".into(),
-            ..Run::default()
-        };
-        let text = measured(Path::new("r"), &run);
-        assert!(text.contains("TTFT from due             unknown"), "{text}");
-        assert!(
-            text.contains("0 due, 0 sent, 0 answered; not sent: none; failed: none"),
-            "{text}"
-        );
     }
 }

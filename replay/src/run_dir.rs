@@ -1,9 +1,9 @@
-//! A run on disk: `turns.parquet`, `fidelity.json`, `report.md`, and `run.json` last.
+//! A run on disk: `turns.parquet`, `fidelity.json`, `report.md`, `report.html`, and `run.json` last.
 
 use crate::error::Error;
 use std::path::Path;
+use truetape_fidelity::render::{self, Evidence};
 use truetape_schemas::file::{self, write_atomically};
-use truetape_schemas::report::Report;
 use truetape_schemas::run::{self, Run};
 
 /// Looks whether a run can be written to a directory, and leaves nothing behind.
@@ -37,13 +37,17 @@ fn empty(out: &Path, mut entries: std::fs::ReadDir) -> Result<(), Error> {
 
 /// Writes what a run came to; its rows are there already. A directory without a `run.json` is not a
 /// run, so that it comes last.
-pub fn write(out: &Path, run: &Run, report: &Report) -> Result<(), Error> {
+pub fn write(out: &Path, run: &Run, evidence: &Evidence<'_>) -> Result<(), Error> {
+    let report = evidence.report;
     write_atomically(
         &out.join(run::FIDELITY),
         &json(&out.join(run::FIDELITY), report)?,
     )?;
-    let markdown = truetape_fidelity::render::markdown(report);
-    write_atomically(&out.join(run::REPORT), markdown.as_bytes())?;
+    write_atomically(&out.join(run::REPORT), render::markdown(report).as_bytes())?;
+    write_atomically(
+        &out.join(run::PAGE),
+        render::report_html(evidence).as_bytes(),
+    )?;
     write_atomically(&out.join(run::RUN), &json(&out.join(run::RUN), run)?)?;
     Ok(())
 }

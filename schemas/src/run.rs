@@ -26,6 +26,8 @@ pub const TURNS: &str = "turns.parquet";
 pub const FIDELITY: &str = "fidelity.json";
 /// The same for people.
 pub const REPORT: &str = "report.md";
+/// The same as a page with charts.
+pub const PAGE: &str = "report.html";
 
 /// One dispatch of a run. See [`v1::COLUMNS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -216,6 +218,20 @@ fn no_run(dir: &Path) -> String {
 /// Reads a run's dispatches, ordered by turn.
 pub fn dispatches(dir: &Path) -> Result<Vec<Dispatch>, Error> {
     let mut rows = Reader::<Dispatch>::open(&dir.join(TURNS))?.read_all()?;
+    rows.sort_by_key(|row| row.turn_id);
+    Ok(rows)
+}
+
+/// The same without their token events, of which a long run has too many for memory.
+pub fn dispatches_without_events(dir: &Path) -> Result<Vec<Dispatch>, Error> {
+    let mut rows = Vec::new();
+    for batch in Reader::<Dispatch>::open(&dir.join(TURNS))? {
+        rows.extend(batch?.into_iter().map(|row| Dispatch {
+            token_event_offsets_us: None,
+            token_event_choices: None,
+            ..row
+        }));
+    }
     rows.sort_by_key(|row| row.turn_id);
     Ok(rows)
 }

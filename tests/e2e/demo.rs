@@ -39,15 +39,19 @@ fn the_demo_shows_a_verdict_in_a_minute_and_leaves_one_directory() {
         ended.stdout
     );
 
-    let set = store::resolve("demo@latest", Some(&out.join("sets"))).unwrap();
-    let turns = store::turns(&set).unwrap().len();
+    let set_dir = store::resolve("demo@latest", Some(&out.join("sets"))).unwrap();
+    let turns = store::turns(&set_dir).unwrap().len();
     assert!(turns > 0, "a demo without traffic shows nothing");
     assert_eq!(turns, run::dispatches(&out.join("run")).unwrap().len());
-    for whole in [out.join("capture"), set, out.join("run")] {
+    for whole in [out.join("capture"), set_dir.clone(), out.join("run")] {
         let args: [&OsStr; 2] = ["verify".as_ref(), whole.as_os_str()];
         let said = truetape(&args).expect_code(0).stdout;
         assert!(said.contains("is whole"), "{said}");
     }
+
+    let (run_dir, sets) = (out.join("run"), out.join("sets"));
+    crate::page::follows_the_schema(&set_dir.join(store::FIDELITY));
+    crate::page::check(&run_dir, &sets, dir.path());
 
     let left = std::fs::read_dir(&work).unwrap().flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name()).collect();

@@ -2,10 +2,11 @@
 //!
 //! Read in this order: [`round_trip`] (capture, set, run, and back), [`transparency`] (P1),
 //! [`determinism`], [`bad_input`],
-//! [`schedule`] (R3, R4), [`clock`], [`crash`] (P3), [`killed`], [`probe`], [`ship`], [`privacy`] (P4), [`shutdown`], [`demo`], [`formats`], [`exit_codes`], [`readme`].
+//! [`schedule`] (R3, R4), [`clock`], [`crash`] (P3), [`killed`], [`probe`], [`ship`], [`privacy`] (P4), [`shutdown`], [`demo`], [`page`] (in a [`browser`]), [`formats`], [`exit_codes`], [`readme`].
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bad_input;
+mod browser;
 mod canaries;
 mod clock;
 mod crash;
@@ -14,6 +15,7 @@ mod determinism;
 mod exit_codes;
 mod formats;
 mod killed;
+mod page;
 mod privacy;
 mod probe;
 mod readme;

@@ -23,7 +23,7 @@ pub(super) fn itl_us(dispatch: &Dispatch) -> Vec<i64> {
 
 /// Time per output token after the first, in milliseconds; none below two tokens, or when nobody
 /// counted them: events are not tokens (D5).
-pub(super) fn tpot_ms(dispatch: &Dispatch) -> Option<f64> {
+pub(crate) fn tpot_ms(dispatch: &Dispatch) -> Option<f64> {
     let tokens = dispatch.output_tokens.filter(|tokens| *tokens >= 2)?;
     let generating = dispatch
         .last_token_us?

@@ -1,6 +1,7 @@
 //! A report as Markdown.
 
 use super::words;
+use crate::gate::Outcome;
 use truetape_schemas::report::{Dimension, Report, Verdict};
 
 /// Pushes that the comment names.
@@ -49,6 +50,27 @@ pub(super) fn report(report: &Report) -> String {
     let mut text = lines.join("\n");
     text.push('\n');
     text
+}
+
+/// Renders a gate: what is broken first of all.
+pub(super) fn gate(outcome: &Outcome) -> String {
+    let mut lines = vec![
+        format!("#### {}", escape(&outcome.sentence())),
+        String::new(),
+        "| Rule | | Found |".to_owned(),
+        "|-|-|-|".to_owned(),
+    ];
+    let held = outcome.rules.iter().filter(|rule| rule.held);
+    lines.extend(outcome.broken().chain(held).map(|rule| {
+        let mark = if rule.held { "holds" } else { "**broken**" };
+        format!(
+            "| {} | {mark} | {} |",
+            escape(&rule.name),
+            escape(&rule.said)
+        )
+    }));
+    lines.push(String::new());
+    lines.join("\n") + "\n"
 }
 
 fn checklist(report: &Report) -> Vec<String> {

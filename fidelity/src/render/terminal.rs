@@ -1,6 +1,7 @@
 //! A report on a terminal.
 
 use super::words;
+use crate::gate::Outcome;
 use std::fmt::Write as _;
 use truetape_schemas::report::{CheckPoint, Dimension, Direction, Report, Verdict};
 
@@ -58,6 +59,21 @@ pub(super) fn report(report: &Report, color: bool) -> String {
         for finding in &report.findings {
             line(&mut text, &format!("  - {finding}"));
         }
+    }
+    text
+}
+
+/// Renders a gate: what is broken first of all.
+pub(super) fn gate(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    line(&mut text, &outcome.sentence());
+    let held = outcome.rules.iter().filter(|rule| rule.held);
+    for rule in outcome.broken().chain(held) {
+        let mark = if rule.held { "holds " } else { "broken" };
+        line(
+            &mut text,
+            &format!("  {mark}  {}: {}", rule.name, rule.said),
+        );
     }
     text
 }

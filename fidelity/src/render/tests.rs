@@ -6,7 +6,7 @@ use crate::population::{Population, PopulationTurn};
 use crate::profile::{Options, profile};
 use std::path::PathBuf;
 
-fn check(name: &str, got: &str) {
+pub(super) fn check(name: &str, got: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("testdata/render")
         .join(name);
@@ -53,7 +53,7 @@ fn small(output_tokens: u64) -> Population {
     }
 }
 
-fn short_answers() -> Report {
+pub(super) fn short_answers() -> Report {
     let context = SetContext {
         set_name: "chat".to_owned(),
         set_digest: "0123456789abcdef".to_owned(),

@@ -14,11 +14,11 @@ async fn a_run_is_drawn_again_from_its_directory_and_never_overwritten() {
         let format = clap::ValueEnum::from_str(format, false).unwrap();
         report::draw(&truetape_replay::cli::ReportArgs {
             runs: vec![out.clone()],
-            set: None,
-            store: None,
             format,
+            ..Default::default()
         })
         .unwrap()
+        .text
     };
     assert!(drawn("text").contains("valid: 1 due, 1 sent, 1 answered"));
     let json: serde_json::Value = serde_json::from_str(&drawn("json")).unwrap();

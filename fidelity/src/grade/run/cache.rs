@@ -4,7 +4,7 @@ use super::Log;
 use crate::grade::UNKNOWN_SHARE_MAX;
 use crate::grade::draft::{Draft, Unit};
 use crate::latency::answered;
-use crate::prefix::hits_per_request;
+use crate::prefix::{hits_per_request, saved_tokens};
 use std::collections::HashMap;
 use truetape_schemas::report::{Dimension, Direction, Level};
 use truetape_schemas::run::Dispatch;
@@ -45,15 +45,6 @@ pub(super) fn cached_missing(log: &Log<'_>) -> Option<String> {
 /// Adds up token counts.
 fn tokens(counts: impl Iterator<Item = i64>) -> f64 {
     counts.map(|count| count as f64).sum()
-}
-
-/// Tokens that so many hits save: whole blocks, and never the last token, which must be computed.
-fn cacheable(turn: &Turn, block: u64, hits: u64) -> u64 {
-    let whole = input(turn)
-        .saturating_sub(1)
-        .checked_div(block)
-        .unwrap_or(0);
-    hits.min(whole) * block
 }
 
 fn input(turn: &Turn) -> u64 {
@@ -115,11 +106,11 @@ impl Held {
                 continue;
             }
             let input = input(turn);
-            let least = cacheable(turn, block, u64::from(hits));
+            let least = saved_tokens(input, block, u64::from(hits));
             let parent = turn.parent.and_then(|parent| said.get(&parent).copied());
             let most = match parent {
-                Some((prompt, answer)) if same_blocks => cacheable(
-                    turn,
+                Some((prompt, answer)) if same_blocks => saved_tokens(
+                    input,
                     block,
                     (prompt + answer).checked_div(block).unwrap_or(0),
                 ),
