@@ -112,7 +112,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Answer, Error> {
     }
 
     say(&format!(
-        "4/4 done: {0}/capture, {0}/sets, {0}/run",
+        "4/4 done: {0}/capture, {0}/sets, {0}/run; the report as a page: {0}/run/report.html",
         args.out.display()
     ));
     // The demo shows a report; what it says of a busy machine is not a failure of the demo.

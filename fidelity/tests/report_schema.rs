@@ -4,10 +4,12 @@
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
 use std::path::Path;
+use truetape_fidelity::facts::Facts;
 use truetape_fidelity::grade::{SetContext, set_against_source};
 use truetape_fidelity::population::{Population, PopulationTurn};
 use truetape_schemas::report::{
-    CheckPoint, Dimension, Direction, FORMAT, Level, Push, Report, Verdict,
+    CheckPoint, Dimension, Direction, FORMAT, Level, Push, Report, SimulatedEngine,
+    SimulatedMeasure, Simulation, Verdict,
 };
 
 fn published() -> Value {
@@ -57,12 +59,16 @@ fn population(output_tokens: Option<u64>) -> Population {
         blocks: (1..5)
             .chain([u64::try_from(index).unwrap() + 100])
             .collect(),
+        facts: 0,
+        tenant: None,
+        replica: None,
     });
     Population {
         turns: turns.collect(),
         sessions: 200,
         block_tokens: Some(16),
         clock_resolution_us: None,
+        facts: Facts::default(),
     }
 }
 
@@ -110,6 +116,24 @@ fn every_word() -> Report {
             reason: "so".to_owned(),
         });
     }
+    report.simulations.push(Simulation {
+        level: Level::Noise,
+        direction: Direction::Mixed,
+        note: None,
+        replicas: 2,
+        target_turns: 9,
+        turns: 8,
+        engines: vec![SimulatedEngine {
+            kv_tokens: 1,
+            busy: 0.6,
+            measures: vec![SimulatedMeasure {
+                name: "ttft_p99".to_owned(),
+                target: Some(1.0),
+                value: None,
+                change: None,
+            }],
+        }],
+    });
     report.run_id = Some("r".to_owned());
     report.target = Some("http://127.0.0.1:1".to_owned());
     report.checklist[6] = CheckPoint {

@@ -117,7 +117,7 @@ impl Browser {
             let message = self
                 .from
                 .recv_timeout(left)
-                .expect("the browser does not answer");
+                .unwrap_or_else(|cause| panic!("the browser does not answer: {cause}"));
             if wanted(&message) {
                 return message;
             }

@@ -110,9 +110,10 @@ fn through_gates(run: &Path, scratch: &Path) {
     truetape(&nowhere).expect_code(65);
 }
 
+#[expect(clippy::print_stderr, reason = "what is not tested is said")]
 fn in_a_browser(page: &Path) {
     let Some(program) = browser::installed() else {
-        println!("no chromium on the path: the page was not opened in a browser");
+        eprintln!("no chromium on the path: the page was not opened in a browser");
         return;
     };
     let mut browser = Browser::start(&program);

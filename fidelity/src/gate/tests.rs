@@ -37,6 +37,7 @@ fn report() -> Report {
             dimension("input_tokens.p99", Verdict::Unknown),
         ],
         unknown: vec!["input_tokens.p99".to_owned()],
+        simulations: Vec::new(),
         findings: Vec::new(),
         tool_version: String::new(),
     }

@@ -1,8 +1,8 @@
 //! A report as one page of HTML: it opens from a file, without a network, in light and dark, on paper,
 //! and with a keyboard alone.
 //!
-//! The first screen is the report's ([`head`]); then every dimension ([`rows`]), what was measured
-//! ([`measured`]), and the charts. Charts are drawn here, as SVG, and not by a script in the reader:
+//! The first screen is the report's ([`head`]); then every dimension ([`rows`]), what the engine
+//! model makes of them ([`simulated`]), what was measured ([`measured`]), and the charts. Charts are drawn here, as SVG, and not by a script in the reader:
 //! they print, they are there when scripts are not allowed, the same report gives the same bytes, and
 //! a read-out is a `<title>` that a screen reader finds too. The script adds a cursor and arrow keys.
 
@@ -27,6 +27,7 @@ mod rows;
 mod scale;
 mod scatter;
 mod sessions;
+mod simulated;
 
 /// The look of the page.
 const STYLE: &str = include_str!("sheet/style.css");
@@ -105,6 +106,7 @@ pub(super) fn html(evidence: &Evidence<'_>) -> String {
     page.push_str(&head::first_screen(evidence));
     page.push_str("<main>\n");
     page.push_str(&rows::section(evidence));
+    page.push_str(&simulated::section(evidence));
     page.push_str(&measured::section(evidence));
     page.push_str(&charts(evidence));
     page.push_str(&head::findings(evidence));

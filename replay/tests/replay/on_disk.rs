@@ -35,6 +35,34 @@ async fn a_run_is_drawn_again_from_its_directory_and_never_overwritten() {
     assert_eq!(server.seen().len(), before);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_is_of_one_run_and_of_the_set_that_it_is_of() {
+    let server = Server::start(Mood::Good, 0).await;
+    let replayed = replay(&ten_a_second()[..2], &server.url(), &[]).await;
+    let (out, set) = (replayed.out(), replayed.scratch.path().join("set"));
+    let drawn = |runs: usize, set: Option<&Path>| {
+        report::draw(&truetape_replay::cli::ReportArgs {
+            runs: vec![out.clone(); runs],
+            set: set.map(|set| set.display().to_string()),
+            format: truetape_replay::cli::ReportFormat::Html,
+            ..Default::default()
+        })
+    };
+    let own = std::fs::read_to_string(out.join(run::PAGE)).unwrap();
+    assert_eq!(drawn(1, Some(&set)).unwrap().text, own);
+    let alone = drawn(1, None).unwrap().text;
+    assert!(
+        alone.contains("name the set with --set or --store"),
+        "{alone}"
+    );
+    let several = drawn(2, None).unwrap_err();
+    assert_eq!(several.blame().exit_code(), 78, "{several}");
+    let other = write_set(&replayed.scratch.path().join("other"), &ten_a_second());
+    let wrong = drawn(1, Some(&other)).unwrap_err();
+    assert_eq!(wrong.blame().exit_code(), 65, "{wrong}");
+    assert!(wrong.to_string().contains("and the run is of"), "{wrong}");
+}
+
 #[test]
 fn a_set_that_was_changed_is_not_replayed() {
     let scratch = tempfile::tempdir().unwrap();

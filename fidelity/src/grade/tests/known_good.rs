@@ -76,6 +76,7 @@ fn add_session(turns: &mut Vec<PopulationTurn>, session: u32, start_us: i64, str
             cached_tokens: None,
             blocks: blocks.clone(),
             facts,
+            replica: None,
             tenant: Some(tenant(session)),
         });
         now += service_us + stream.exponential(40e6) as i64;

@@ -187,7 +187,7 @@ impl Lines {
             .flat_map(|s| s.values.iter().flatten().copied());
         let y = Scale::over(self.y.kind, values.chain(levels)).map(|y| match self.y.kind {
             Kind::Log => y.at_most(DECADES),
-            Kind::Linear | Kind::Nines => y.from_zero(),
+            Kind::Linear | Kind::Nines => y.with_zero(),
         });
         let (Some(x), Some(y), false) = (x, y, known.is_empty()) else {
             return missing(self.id, self.title, &self.lacks);

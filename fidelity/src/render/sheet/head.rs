@@ -17,7 +17,7 @@ pub(super) fn first_screen(evidence: &Evidence<'_>) -> String {
         "<header>\n<p class=\"kicker\">Fidelity report</p>\n\
          <h1>{verdict} {direction} <span class=\"subject\">{subject}</span></h1>\n\
          <p class=\"sentence\">{sentence}.</p>\n\
-         <nav aria-label=\"Sections\"><a href=\"#dimensions\">Dimensions</a> <a href=\"#measured\">Measured</a> \
+         <nav aria-label=\"Sections\"><a href=\"#dimensions\">Dimensions</a> <a href=\"#simulated\">Simulated</a> <a href=\"#measured\">Measured</a> \
          <a href=\"#charts\">Charts</a> <a href=\"#findings\">Findings</a></nav>\n\
          <div class=\"screen\"><div>\n{cause}{pushes}{unknown}{gate}</div>\n\
          <div><h2>Seven points</h2><ol class=\"points\">\n{points}</ol></div></div>\n{identity}</header>\n",

@@ -38,7 +38,7 @@ impl Scale {
     }
 
     /// The same from 0, which a count and a time begin at.
-    pub(super) fn from_zero(self) -> Self {
+    pub(super) fn with_zero(self) -> Self {
         Self {
             low: self.low.min(0.0),
             ..self

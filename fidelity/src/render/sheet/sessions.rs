@@ -85,7 +85,7 @@ pub(super) fn figure(evidence: &Evidence<'_>) -> String {
     let lanes = choose(by_session);
     let turns = || lanes.iter().flat_map(|(_, turns)| turns);
     let ends = turns().flat_map(|turn| [turn.due, turn.sent, turn.last()]);
-    let Some(x) = Scale::over(Kind::Linear, ends).map(Scale::from_zero) else {
+    let Some(x) = Scale::over(Kind::Linear, ends).map(Scale::with_zero) else {
         let lack = if evidence.run.is_some() {
             "a request that was sent"
         } else {

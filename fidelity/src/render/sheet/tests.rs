@@ -132,9 +132,8 @@ fn alone() -> String {
 
 /// What stands between two texts, the first of them included.
 fn between<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
-    let start = page.find(from).unwrap();
-    let end = page[start..].find(to).unwrap();
-    &page[start..start + end]
+    let (_, page) = page.split_at(page.find(from).unwrap());
+    page.split_at(page.find(to).unwrap()).0
 }
 
 #[test]
