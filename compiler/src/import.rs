@@ -4,8 +4,9 @@
 //! used is reported with its line number and counted: nothing is reshaped in silence.
 //!
 //! Read in this order: [`format`](mod@format) (units and block sizes), [`line`](mod@line) (one
-//! line), [`spoken`] (lines that hold text), [`table`] (lines of a table), [`gor`] (HTTP
-//! messages), [`scan`] (all lines, before anything is written), [`write`] (segments, in a directory [`aside`]).
+//! line), [`spoken`] (lines that hold text), [`table`] (lines of a table), [`gor`] (HTTP messages),
+//! [`scan`] (all lines, before anything is written), [`write`](mod@write) (segments, in a directory
+//! [`aside`]).
 
 use crate::cli::{ImportArgs, ImportFormat};
 use crate::error::Error;

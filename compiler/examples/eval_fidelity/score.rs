@@ -14,7 +14,7 @@ const ASKED_LN: f64 = 0.0488;
 const COSTLY_LN: f64 = 0.0953;
 
 /// Separates the times that a coarse clock hides from those that the report makes up.
-const HIDDEN: u64 = 0x5452_5554_48;
+const HIDDEN: u64 = 0x54_5255_5448;
 
 /// Pooled latencies.
 #[derive(Clone, Debug, Default)]
