@@ -143,7 +143,8 @@ fn read_outs(browser: &mut Browser) {
            chart.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}));
            const first = said.textContent;
            chart.dispatchEvent(new KeyboardEvent('keydown', {key: 'End'}));
-           return !first || !said.textContent || said.textContent === first;
+           const several = chart.querySelectorAll('.hit').length > 1;
+           return !first || !said.textContent || (several && said.textContent === first);
          }).map((chart) => chart.parentElement.id)",
     );
     assert_eq!(silent, json!([]));

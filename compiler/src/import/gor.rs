@@ -6,6 +6,7 @@
 //! file that is; answers of an earlier replay (3) are no production.
 
 use super::line::{TraceRow, Unusable, unusable};
+use super::spoken;
 use crate::error::Error;
 use std::collections::HashMap;
 use std::fs::File;
@@ -291,26 +292,12 @@ fn asked_row(asked: Message) -> Exchange {
     let dialect = Dialect::of(&asked.method, &asked.path).refined(plain);
     let facts = wire::read_request(dialect, plain);
     let session = session::session_of(&asked.headers, &facts);
-    Exchange {
+    let row = Exchange {
         request_headers: asked.kept(),
         request_bytes: bytes(&asked.body),
         request_encoding: encoding,
         method: asked.method,
         path: asked.path,
-        dialect: dialect.name().to_owned(),
-        model: facts.model,
-        stream: facts.stream,
-        max_tokens: facts.max_tokens,
-        min_tokens: facts.min_tokens,
-        temperature: facts.temperature,
-        top_p: facts.top_p,
-        n: facts.n,
-        stop: facts.stop,
-        ignore_eos: facts.ignore_eos,
-        seed: facts.seed,
-        response_format: facts.response_format,
-        tool_count: facts.tool_count,
-        parse_status: facts.parse_status,
         request_body: Some(asked.body),
         session_key: session.session_key,
         session_rule: session.session_rule,
@@ -322,7 +309,8 @@ fn asked_row(asked: Message) -> Exchange {
         input_tokens_source: LengthSource::Absent,
         output_tokens_source: LengthSource::Absent,
         ..Exchange::default()
-    }
+    };
+    spoken::asked(row, dialect, facts)
 }
 
 /// What it would have written of the answer.

@@ -8,7 +8,7 @@ use super::line::{TraceRow, Unusable, count, missing, session_id, timestamp_us, 
 use serde_json::{Map, Value, json};
 use truetape_schemas::capture::{Exchange, Header, LengthSource, Outcome};
 use truetape_schemas::time::parse_utc;
-use truetape_schemas::wire::{self, Dialect};
+use truetape_schemas::wire::{self, Dialect, RequestFacts};
 
 /// What was asked and answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,6 +131,27 @@ fn bytes(value: &Value) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
+/// Puts what a request asks for into a row.
+pub(super) fn asked(row: Exchange, dialect: Dialect, facts: RequestFacts) -> Exchange {
+    Exchange {
+        dialect: dialect.name().to_owned(),
+        model: facts.model,
+        stream: facts.stream,
+        max_tokens: facts.max_tokens,
+        min_tokens: facts.min_tokens,
+        temperature: facts.temperature,
+        top_p: facts.top_p,
+        n: facts.n,
+        stop: facts.stop,
+        ignore_eos: facts.ignore_eos,
+        seed: facts.seed,
+        response_format: facts.response_format,
+        tool_count: facts.tool_count,
+        parse_status: facts.parse_status,
+        ..row
+    }
+}
+
 impl Spoken {
     /// Puts what was said into the row of a trace.
     pub(super) fn put(self, row: Exchange) -> Exchange {
@@ -143,20 +164,6 @@ impl Spoken {
         };
         Exchange {
             path: self.path.to_owned(),
-            dialect: dialect.name().to_owned(),
-            model: facts.model,
-            stream: facts.stream,
-            max_tokens: facts.max_tokens,
-            min_tokens: facts.min_tokens,
-            temperature: facts.temperature,
-            top_p: facts.top_p,
-            n: facts.n,
-            stop: facts.stop,
-            ignore_eos: facts.ignore_eos,
-            seed: facts.seed,
-            response_format: facts.response_format,
-            tool_count: facts.tool_count,
-            parse_status: facts.parse_status,
             request_bytes: bytes(&self.request),
             request_body: Some(self.request),
             response_bytes: self.response.as_deref().and_then(bytes),
@@ -175,7 +182,7 @@ impl Spoken {
             },
             input_tokens_source: source(row.input_tokens),
             output_tokens_source: source(row.output_tokens),
-            ..row
+            ..asked(row, dialect, facts)
         }
     }
 }

@@ -203,10 +203,7 @@ mod tests {
         assert!(
             text.contains("<skipped message=\"UNKNOWN: 240 turns; this quantile needs 662\"/>")
         );
-        assert!(
-            text.contains("<failure message=\"generated tokens"),
-            "{text}"
-        );
+        assert!(text.contains("<failure message=\"output tokens"), "{text}");
     }
 
     #[test]

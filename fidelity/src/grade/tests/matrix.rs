@@ -17,7 +17,7 @@ const PAGE: &str = include_str!("../../../../docs/fidelity.md");
 
 /// The heading of the page's table, and the one after it.
 const PAGE_FROM: &str = "## One distortion at a time";
-const PAGE_TO: &str = "## When something failed";
+const PAGE_TO: &str = "## How far to trust a direction";
 
 /// One distortion.
 struct Row {

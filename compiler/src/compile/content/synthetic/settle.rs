@@ -116,9 +116,14 @@ impl Exact<'_> {
         around: Option<&Map<String, Value>>,
         said: &Value,
     ) -> Option<i64> {
-        let mut body = around.cloned().unwrap_or_default();
+        // Without what is said, which may be long and is put in its place below.
+        let field = super::places::prompt_field(dialect)?;
+        let fields = around.into_iter().flatten();
+        let others = fields.filter(|(key, _)| *key != field);
+        let mut body: Map<String, Value> = others
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
         let Some(list) = list_field(dialect) else {
-            let field = super::places::prompt_field(dialect)?;
             body.insert(field.to_owned(), said.clone());
             return self.count(dialect, &Value::Object(body));
         };
