@@ -47,7 +47,7 @@ fn adds_up(replayed: &Replayed, case: &str) {
     }
     for entry in std::fs::read_dir(replayed.out()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let known = [run::TURNS, run::FIDELITY, run::REPORT, run::RUN];
+        let known = [run::TURNS, run::FIDELITY, run::REPORT, run::PAGE, run::RUN];
         assert!(known.contains(&name.as_str()), "{case}: {name}");
     }
 }
