@@ -126,6 +126,8 @@ fn in_a_browser(page: &Path) {
     assert_eq!(count(&mut browser, "figure.missing"), 0);
     assert_eq!(count(&mut browser, ".points li"), 7);
     read_outs(&mut browser);
+    // Anew: a browser goes on from where the focus was last.
+    browser.open(page);
     keyboard(&mut browser);
     narrow_and_dark(&mut browser);
     let printed = browser.ask("Page.printToPDF", json!({"printBackground": true}));

@@ -83,7 +83,10 @@ fn add(steps: &mut [f64], from_us: i64, to_us: i64, weight: f64) {
     let mut at = usize::try_from(from_us / STEP_US).unwrap_or(usize::MAX);
     while let Some(step) = steps.get_mut(at) {
         let begin = at as i64 * STEP_US;
-        let inside = to_us.min(begin + STEP_US) - from_us.max(begin);
+        // A log of somebody else's can hold any time.
+        let inside = to_us
+            .min(begin.saturating_add(STEP_US))
+            .saturating_sub(from_us.max(begin));
         if inside <= 0 {
             return;
         }
