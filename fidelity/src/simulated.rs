@@ -22,7 +22,7 @@ mod settings;
 
 pub use pieces::Routing;
 
-/// Turns of each side that run. On one core the model takes some 100,000 turns of chat a second.
+/// Turns of each side that run: two hours of a replica at three turns a second.
 pub const TURNS_MAX: usize = 24_000;
 
 /// Blocks of each side that are looked up: as many as take about a second.
